@@ -540,6 +540,41 @@ int pair_end(struct pt_regs *ctx)
 	return 0;
 }
 
+/* The stack of a call that is told inside its process. inject/calls/entry.S comes by with the
+ * function, where its return address lies, what its caller has in rbp, and the call's mark. */
+SEC("uprobe")
+int inside_stack(struct pt_regs *ctx)
+{
+	__u64 pid_tgid = bpf_get_current_pid_tgid();
+	if (frozen || !thread_enter())
+		return 0;
+	struct rec_stack *r = stack_begin(pid_tgid >> 32);
+	if (!r)
+		return 0;
+#define OF_CONTEXT(reg) READ_REGISTER(ctx, reg)
+	TAKE_REGISTERS(r, OF_CONTEXT);
+#undef OF_CONTEXT
+	r->state.regs[UNWIND_RIP] = READ_REGISTER(ctx, rdi);
+	r->state.regs[UNWIND_RSP] = READ_REGISTER(ctx, rsi);
+	r->state.regs[UNWIND_RBP] = READ_REGISTER(ctx, rdx);
+	stack_walk(r);
+	__u64 stack = stack_end(r);
+	void *ring = ring_here();
+	struct rec_mark *m = ring ? bpf_ringbuf_reserve(ring, sizeof(*m), 0) : NULL;
+	if (!m) {
+		count_loss(LOSS_STACK);
+		return 0;
+	}
+	m->kind = REC_MARK;
+	__builtin_memset(m->pad, 0, sizeof(m->pad));
+	m->tgid = pid_tgid >> 32;
+	m->tid = (__u32)pid_tgid;
+	m->mark = READ_REGISTER(ctx, rcx);
+	m->stack = stack;
+	bpf_ringbuf_submit(m, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
 /* The floor to compare with: attached like a span, does nothing. */
 SEC("uprobe")
 int empty_session(struct pt_regs *ctx)

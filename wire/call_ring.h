@@ -32,6 +32,8 @@
 #define CALL_ISLANDS "eacgm_call_islands"
 #define CALL_ENTRY   "eacgm_call_entry"
 #define CALL_USED    "eacgm_call_used" /* u32 */
+/* A function that is called where a call's stack is to be taken: struct rec_mark of wire/event.h. */
+#define CALL_STACK "eacgm_call_stack"
 
 #define CALL_SITES_MOST	  8192
 #define CALL_ISLAND_BYTES 128
@@ -49,7 +51,8 @@ struct call_site {
 	__u8 layer;
 	__u8 flags; /* call_flags that every call has */
 	__u8 trust; /* enum call_site_trust */
-	__u8 pad[15];
+	__u8 pad[7];
+	__u64 function;
 	struct probe_desc desc;
 	__u8 room[16];
 };
@@ -70,7 +73,8 @@ struct call_header {
 	__u32 counted; /* ticks are the processor's counter, else nanoseconds */
 	__u64 no_slot; /* calls of threads that found no slot, or no room for one */
 	__u64 pad[5];
-	__u32 stop; /* eacgm's: nothing more is to be recorded */
+	__u32 stop; /* eacgm's, as is what follows: nothing more is to be recorded */
+	__u32 stack_shift; /* halves so often the chance that a call's stack is taken */
 };
 
 enum call_slot_state {
@@ -87,9 +91,11 @@ struct call_open {
 	__u8 flags;
 	__u8 nargs;
 	__u8 pad;
+	__u32 mark; /* its stack was taken under this number of the thread's; 0: it was not */
+	__u32 pad2;
 	__u64 args[MAX_ARGS];
 };
-_Static_assert(sizeof(struct call_open) == 88, "shared with traced processes");
+_Static_assert(sizeof(struct call_open) == 96, "shared with traced processes");
 
 struct call_slot {
 	__u32 state; /* enum call_slot_state */
@@ -105,7 +111,8 @@ struct call_slot {
 	__u64 pad1[7];
 	__u32 depth; /* calls open */
 	__u8 layer_open[LAYERS_MAX];
-	__u8 pad2[12];
+	__u32 marks; /* so many stacks were taken */
+	__u8 pad2[8];
 	struct call_open open[MAX_OPEN_CALLS];
 };
 _Static_assert(__builtin_offsetof(struct call_slot, tail) == 64, "a cache line each");
@@ -117,9 +124,9 @@ struct call_record {
 	__u32 probe;
 	__u8 flags; /* call_flags */
 	__u8 depth; /* calls of the ring's kind around it */
-	__u8 nargs; /* so many words of arguments follow */
-	__u8 pad;
+	__u8 nargs; /* so many words of arguments follow, */
+	__u8 marked; /* and one with the mark of its stack, where this is 1 */
 	__u64 start, end;
 };
 _Static_assert(sizeof(struct call_record) == 24, "shared with traced processes");
-#define CALL_RECORD_MOST (sizeof(struct call_record) + 8 * MAX_ARGS)
+#define CALL_RECORD_MOST (sizeof(struct call_record) + 8 * MAX_ARGS + 8)

@@ -135,6 +135,7 @@ enum record_kind {
 	REC_WAIT_SUMS = 16,
 	REC_STALL = 17, /* wire/stalls.h */
 	REC_STALL_SUMS = 18,
+	REC_MARK = 19,
 };
 
 enum call_flags {
@@ -315,6 +316,16 @@ struct rec_stack {
 	__u32 kernel; /* how many of them are the kernel's: the first */
 	__u64 frame[STACK_FRAMES];
 	struct unwind_state state;
+};
+
+/* The stack of a call that its process tells (wire/call_ring.h). */
+struct rec_mark {
+	__u8 kind; /* REC_MARK */
+	__u8 pad[3];
+	__u32 tgid;
+	__u32 tid;
+	__u32 mark; /* the thread's number of it */
+	__u64 stack; /* rec_stack.id */
 };
 
 struct rec_sample {

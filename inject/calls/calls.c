@@ -39,7 +39,7 @@ static void put_record(struct call_thread *t, const struct call_open *o, uint32_
 		       uint64_t end)
 {
 	struct call_slot *s = t->slot;
-	uint64_t head = s->head, words = sizeof(struct call_record) / 8 + o->nargs;
+	uint64_t head = s->head, words = sizeof(struct call_record) / 8 + o->nargs + !!o->mark;
 	if (unlikely(head + 8 * words - __atomic_load_n(&s->tail, __ATOMIC_ACQUIRE) >
 		     CALL_RING_BYTES)) {
 		count(&s->full);
@@ -50,11 +50,13 @@ static void put_record(struct call_thread *t, const struct call_open *o, uint32_
 	uint64_t at = head / 8;
 	/* struct call_record, on a little-endian machine */
 	t->ring[at & mask] = o->probe | (uint64_t)o->flags << 32 | (uint64_t)depth << 40 |
-			     (uint64_t)o->nargs << 48;
+			     (uint64_t)o->nargs << 48 | (uint64_t)!!o->mark << 56;
 	t->ring[(at + 1) & mask] = o->start;
 	t->ring[(at + 2) & mask] = end;
 	for (uint32_t i = 0; i < o->nargs && i < MAX_ARGS; i++)
 		t->ring[(at + 3 + i) & mask] = o->args[i];
+	if (o->mark)
+		t->ring[(at + words - 1) & mask] = o->mark;
 	__atomic_store_n(&s->head, head + 8 * words, __ATOMIC_RELEASE);
 }
 
@@ -270,6 +272,53 @@ static inline void set_idle(struct call_thread *t)
 	t->busy = 0;
 }
 
+/* ---- whose stack is taken: as stack_of_call of bpf/calls.h ---- */
+
+#define NAMES_MOST 4096 /* kernels of which one launch had its stack taken */
+#define NAMES_NEAR 8
+
+/* The first call of each name always has its stack: what is rare would be without one. Threads may
+ * both be the first; where there are too many names the rest is left to chance. */
+static bool is_first_named(const struct call_open *o)
+{
+	static uint64_t seen[NAMES_MOST];
+	uint64_t key = ((o->args[0] ^ (uint64_t)o->probe << 48) * 0x9e3779b97f4a7c15ULL) | 1;
+	if (!(o->flags & CALL_NAMED))
+		return false;
+	for (uint64_t i = key >> 40, end = i + NAMES_NEAR; i < end; i++) {
+		uint64_t *at = &seen[i % NAMES_MOST], was = __atomic_load_n(at, __ATOMIC_RELAXED);
+		if (was == key)
+			return false;
+		if (!was) {
+			__atomic_store_n(at, key, __ATOMIC_RELAXED);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Marsaglia's xorshift: "Xorshift RNGs", Journal of Statistical Software 8 (14), 2003. */
+static uint32_t next_random(struct call_thread *t)
+{
+	t->random ^= t->random << 13;
+	t->random ^= t->random >> 7;
+	t->random ^= t->random << 17;
+	return (uint32_t)(t->random >> 32);
+}
+
+static inline uint32_t mark_of(struct call_thread *t, const struct call_site *s,
+			       const struct call_open *o)
+{
+	uint32_t chance = s->desc.stack_chance;
+	if (likely(!chance))
+		return 0;
+	uint32_t shift = __atomic_load_n(&t->header->stack_shift, __ATOMIC_RELAXED) & 31;
+	if (chance != UINT32_MAX && next_random(t) > chance >> shift && !is_first_named(o))
+		return 0;
+	t->slot->marks += t->slot->marks == UINT32_MAX ? 2 : 1;
+	return t->slot->marks;
+}
+
 static uint32_t push(struct call_thread *t, struct call_frame *f, uint64_t sp)
 {
 	struct call_slot *slot = t->slot;
@@ -293,13 +342,15 @@ static uint32_t push(struct call_thread *t, struct call_frame *f, uint64_t sp)
 	o->flags = site->flags | (*layer_open ? CALL_NESTED : 0);
 	if (o->nargs)
 		fetch_at_entry(t, site, f, o);
+	o->mark = mark_of(t, site, o);
+	f->result[0] = o->mark;
 	++*layer_open;
 	slot->depth = depth + 1;
 	o->start = ticks_now(); /* last: the call does not pay for its own entry */
 	return depth + 1;
 }
 
-uint32_t calls_enter(struct call_frame *f)
+int calls_enter(struct call_frame *f)
 {
 	uint64_t sp = (uint64_t)(uintptr_t)&f->return_address;
 	struct call_thread *t = calls_own;
@@ -313,9 +364,10 @@ uint32_t calls_enter(struct call_frame *f)
 		return 0;
 	}
 	set_busy(t, (uint64_t)(uintptr_t)f);
+	f->result[0] = 0;
 	f->token = push(t, f, sp);
 	set_idle(t);
-	return (uint32_t)f->token;
+	return f->result[0] ? -1 : f->token != 0;
 }
 
 void calls_leave(const struct call_frame *f)

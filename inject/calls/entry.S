@@ -37,8 +37,8 @@ eacgm_call_entry:
 	call	calls_enter
 	mov	FRAME_SITE(%rsp), %r11
 	test	%eax, %eax
-	jz	3f
-	movzwl	SITE_STACK_WORDS(%r11), %eax
+	jle	3f
+0:	movzwl	SITE_STACK_WORDS(%r11), %eax
 	test	%eax, %eax
 	jz	2f
 	/* so that the function finds them right above its return address */
@@ -69,8 +69,18 @@ eacgm_call_entry:
 	.cfi_remember_state
 	.cfi_def_cfa %rsp, 8
 	ret
-	/* it is not recorded: as if we had not been here */
 3:	.cfi_restore_state
+	jz	4f
+	/* its stack is to be taken, as the function was entered */
+	mov	SITE_FUNCTION(%r11), %rdi
+	lea	FRAME_RETURN(%rsp), %rsi
+	mov	FRAME_SAVED(%rsp), %rdx
+	mov	FRAME_RESULT(%rsp), %rcx
+	call	eacgm_call_stack
+	mov	FRAME_SITE(%rsp), %r11
+	jmp	0b
+	/* it is not recorded: as if we had not been here */
+4:
 	mov	FRAME_ARGS+0(%rsp), %rdi
 	mov	FRAME_ARGS+8(%rsp), %rsi
 	mov	FRAME_ARGS+16(%rsp), %rdx
@@ -84,6 +94,18 @@ eacgm_call_entry:
 	jmp	*(%r11)
 	.cfi_endproc
 	.size eacgm_call_entry, . - eacgm_call_entry
+
+/* Where eacgm takes stacks, by a uprobe: registers that a function leaves as they are still have
+ * what they had when the probed one was entered. */
+	.p2align 4
+	.globl eacgm_call_stack
+	.type eacgm_call_stack, @function
+eacgm_call_stack:
+	.cfi_startproc
+	nop
+	ret
+	.cfi_endproc
+	.size eacgm_call_stack, . - eacgm_call_stack
 
 /* Calls calls_begin_thread(), which calls libc: what that may change of the registers of vectors
  * that hold arguments is kept. */

@@ -8,7 +8,9 @@
 #define FRAME_TOKEN	   72
 #define FRAME_RESULT	   80
 #define FRAME_SAVED	   96 /* then the caller's rbp, the return address, arguments */
+#define FRAME_RETURN	   104
 #define SITE_STACK_WORDS   12
+#define SITE_FUNCTION	   24
 #define CALL_ISLANDS_BYTES (8192 * 128)
 
 #ifndef __ASSEMBLER__
@@ -23,7 +25,7 @@ struct call_frame {
 	uint64_t rax, r10;
 	const struct call_site *site;
 	uint64_t token; /* of who is open, from 1 on */
-	uint64_t result[2];
+	uint64_t result[2]; /* before the call: the first is its mark */
 	uint64_t rbp;
 	uint64_t return_address;
 	uint64_t stack[]; /* arguments */
@@ -34,15 +36,17 @@ _Static_assert(offsetof(struct call_frame, args) == FRAME_ARGS &&
 		       offsetof(struct call_frame, site) == FRAME_SITE &&
 		       offsetof(struct call_frame, token) == FRAME_TOKEN &&
 		       offsetof(struct call_frame, result) == FRAME_RESULT &&
-		       offsetof(struct call_frame, rbp) == FRAME_SAVED,
+		       offsetof(struct call_frame, rbp) == FRAME_SAVED &&
+		       offsetof(struct call_frame, return_address) == FRAME_RETURN,
 	       "as entry.S has it");
 _Static_assert(offsetof(struct call_site, stack_words) == SITE_STACK_WORDS &&
 		       offsetof(struct call_site, original) == 0 &&
+		       offsetof(struct call_site, function) == SITE_FUNCTION &&
 		       CALL_ISLANDS_BYTES == CALL_SITES_MOST * CALL_ISLAND_BYTES,
 	       "as entry.S has it");
 
-/* Whether the call is recorded: its frame has a token then. */
-uint32_t calls_enter(struct call_frame *f);
+/* 0: the call is not recorded; 1: it is; negative: it is, and its stack is to be taken. */
+int calls_enter(struct call_frame *f);
 void calls_leave(const struct call_frame *f);
 
 #endif

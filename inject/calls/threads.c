@@ -214,6 +214,7 @@ static struct call_thread *begin(void)
 	t->ring = (uint64_t *)((char *)slot + CALL_SLOT_HEADER);
 	t->header = process.header;
 	t->busy = 0;
+	t->random = ticks_now() << 16 | slot->tid | 1;
 	if (!find_stack(t) || pthread_setspecific(process.key, t)) {
 		end_thread(t);
 		return NULL;

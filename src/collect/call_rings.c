@@ -36,6 +36,7 @@ struct ring_file {
 	char name[32];
 	bool known; /* its header was read and holds */
 	bool counted;
+	uint32_t stack_shift; /* that it was told */
 	uint64_t no_slot;
 	struct gpu_tids tids;
 	uint64_t tails[CALL_THREADS_MOST];
@@ -56,6 +57,7 @@ struct call_rings {
 	uint64_t upto_ns;   /* what ended before was written before the last look */
 	uint8_t *chunk;
 	bool stopped;
+	uint32_t stack_shift;
 };
 
 int call_rings_open(struct call_rings **ret, const char *parent, uid_t uid, gid_t gid,
@@ -194,8 +196,9 @@ static bool take_record(struct call_rings *r, struct ring_file *f, uint32_t tid,
 {
 	struct call_record in;
 	memcpy(&in, p, sizeof(in));
+	uint64_t mark = 0;
 	if (in.probe >= MAX_PROBES || in.nargs > MAX_ARGS || in.end < in.start ||
-	    in.flags & ~FLAGS_TOLD)
+	    in.flags & ~FLAGS_TOLD || in.marked > 1)
 		return false;
 	struct rec_call call = {
 		.kind = REC_CALL,
@@ -210,7 +213,9 @@ static bool take_record(struct call_rings *r, struct ring_file *f, uint32_t tid,
 	uint64_t end_ns = to_ns(r, f, in.end);
 	call.dur_ns = end_ns > call.start_ns ? end_ns - call.start_ns : 0;
 	memcpy(call.args, p + sizeof(in), 8u * in.nargs);
-	r->events.on_call(r->events.ctx, &call);
+	if (in.marked)
+		memcpy(&mark, p + sizeof(in) + 8u * in.nargs, sizeof(mark));
+	r->events.on_call(r->events.ctx, &call, (uint32_t)mark);
 	r->past.calls++;
 	return true;
 }
@@ -222,7 +227,7 @@ static size_t record_bytes(const uint8_t *p, size_t left)
 	if (left < sizeof(in))
 		return 0;
 	memcpy(&in, p, sizeof(in));
-	size_t bytes = sizeof(in) + 8u * in.nargs;
+	size_t bytes = sizeof(in) + 8u * in.nargs + (in.marked ? 8 : 0);
 	return bytes <= left ? bytes : 0;
 }
 
@@ -326,6 +331,15 @@ static void stop_file(const struct ring_file *f)
 		pwrite(f->fd, &stop, sizeof(stop), offsetof(struct call_header, stop));
 }
 
+static void tell_stack_shift(const struct call_rings *r, struct ring_file *f)
+{
+	if (!f->known || f->stack_shift == r->stack_shift)
+		return;
+	f->stack_shift = r->stack_shift;
+	pwrite(f->fd, &f->stack_shift, sizeof(f->stack_shift),
+	       offsetof(struct call_header, stack_shift));
+}
+
 static void forget(struct call_rings *r, size_t i)
 {
 	struct ring_file *f = &r->files.data[i];
@@ -357,6 +371,7 @@ size_t call_rings_drain(struct call_rings *r)
 		struct ring_file *f = &r->files.data[i];
 		bool died = has_died(f); /* before the last look */
 		drain_file(r, f);
+		tell_stack_shift(r, f);
 		if (r->stopped)
 			stop_file(f);
 		if (died)
@@ -366,9 +381,15 @@ size_t call_rings_drain(struct call_rings *r)
 	return r->past.calls - before;
 }
 
+void call_rings_set_stack_shift(struct call_rings *r, unsigned shift)
+{
+	r->stack_shift = shift;
+}
+
 void call_rings_stop(struct call_rings *r)
 {
 	r->stopped = true;
+	r->looked_ns = 0; /* once more, whenever that was */
 	for (size_t i = 0; i < r->files.len; i++)
 		stop_file(&r->files.data[i]);
 }
@@ -393,7 +414,7 @@ static void open_call(struct call_rings *r, const struct ring_file *f, uint32_t 
 		.dur_ns = now_ns - start_ns,
 	};
 	memcpy(call.args, o->args, sizeof(call.args));
-	r->events.on_call(r->events.ctx, &call);
+	r->events.on_call(r->events.ctx, &call, o->mark);
 }
 
 static bool open_calls_of(struct call_rings *r, struct ring_file *f, uint32_t i)

@@ -19,8 +19,8 @@ struct call_rings;
 
 struct call_rings_events {
 	/* A call that has returned; or, from call_rings_open_calls, one that has not (CALL_OPEN).
-	 */
-	void (*on_call)(void *ctx, const struct rec_call *call);
+	 * mark: of its stack (struct rec_mark), 0 = it was not taken. */
+	void (*on_call)(void *ctx, const struct rec_call *call, uint32_t mark);
 	/* All calls of the process that ended before have come. */
 	void (*on_upto)(void *ctx, uint32_t pid, uint64_t ns);
 	void *ctx;
@@ -36,6 +36,9 @@ const char *call_rings_folder(const struct call_rings *r);
 /* Looks for new files and empties all rings; those of processes that have ended go. How many calls
  * came. */
 size_t call_rings_drain(struct call_rings *r);
+
+/* As tracer_set_stack_shift; takes effect with the next drain. */
+void call_rings_set_stack_shift(struct call_rings *r, unsigned shift);
 
 /* Processes record nothing from here on. */
 void call_rings_stop(struct call_rings *r);

@@ -36,6 +36,8 @@ void pipeline_record(struct pipeline *p, const void *record, size_t len)
 		pipeline_add_text(p, record);
 	else if (kind == REC_STACK && len >= sizeof(struct rec_stack))
 		stacks_add(p, record);
+	else if (kind == REC_MARK && len >= sizeof(struct rec_mark))
+		shim_ops_mark(p, record);
 	else if (kind == REC_SAMPLE && len >= sizeof(struct rec_sample))
 		stacks_add_sample(p, record);
 	else if (kind == REC_WAIT && len >= sizeof(struct rec_wait))
@@ -250,6 +252,7 @@ static void give_back_room(struct pipeline *p)
 
 void pipeline_pass_end(struct pipeline *p)
 {
+	shim_ops_take_told(p);
 	if (p->pass.len + p->waiting.len > p->most_in_pass)
 		p->most_in_pass = p->pass.len + p->waiting.len;
 	pipeline_take_messages(p); /* probes are defined before they are attached */

@@ -190,8 +190,9 @@ void pipeline_launch(struct pipeline *p, const struct pipeline_launch *launch);
  * or have called: until pipeline_ops_upto has passed their end. */
 void pipeline_op(struct pipeline *p, const struct pipeline_op *op);
 void pipeline_ops_upto(struct pipeline *p, uint32_t pid, uint64_t ns);
-/* A call that a probe inside its process told (wire/call_ring.h); waits as pipeline_op's do. */
-void pipeline_told_call(struct pipeline *p, const struct rec_call *call);
+/* A call that a probe inside its process told (wire/call_ring.h); waits as pipeline_op's do. mark:
+ * of its stack, of which the record comes before the end of the pass; 0: it has none. */
+void pipeline_told_call(struct pipeline *p, const struct rec_call *call, uint32_t mark);
 /* From any thread: operators that end before come from probes. UINT64_MAX: all do. */
 void pipeline_ops_from(struct pipeline *p, uint64_t ns);
 /* All that there was has come: spans wait for no calls any more. */

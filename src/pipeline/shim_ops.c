@@ -19,6 +19,7 @@
 #define AROUND_NS   100000000ULL
 #define EVERY_NS    50000000ULL
 #define MOST_HELD   (1u << 19)
+#define MOST_MARKS  (1u << 16)
 #define FROM_SHIM   0 /* a call's kind: REC_CALL is that of probes */
 
 struct op_name {
@@ -57,6 +58,8 @@ struct shim_ops {
 	VEC(struct held) held;
 	VEC(uint32_t) layers; /* strings, by the recording's number of probes */
 	VEC(struct m_call) out;
+	VEC(struct rec_call_stack) told; /* inside, since the last pass; stack is the mark */
+	struct map64 marks;		 /* of a thread -> rec_stack.id */
 	_Atomic uint64_t from_ns;
 };
 
@@ -76,6 +79,8 @@ void shim_ops_free(struct shim_ops *s)
 	vec_free(&s->held);
 	vec_free(&s->layers);
 	vec_free(&s->out);
+	vec_free(&s->told);
+	map64_free(&s->marks);
 	free(s);
 }
 
@@ -152,12 +157,44 @@ void pipeline_launch(struct pipeline *p, const struct pipeline_launch *launch)
 	vec_push(&p->pass)->call = row;
 }
 
-void pipeline_told_call(struct pipeline *p, const struct rec_call *call)
+/* ---- calls that are told inside ---- */
+
+static uint64_t mark_key(uint32_t tid, uint32_t mark)
 {
-	struct rec_call row = *call;
-	row.kind = FROM_SHIM;
-	map64_set(&p->shim_ops->pid_of, pipeline_thread_of(p, call->tgid, call->tid), call->tgid);
-	vec_push(&p->pass)->call = row;
+	return (uint64_t)tid << 32 | mark;
+}
+
+void shim_ops_mark(struct pipeline *p, const struct rec_mark *mark)
+{
+	struct shim_ops *s = p->shim_ops;
+	if (s->marks.len >= MOST_MARKS) /* of threads that died before they told the calls */
+		map64_free(&s->marks);
+	map64_set(&s->marks, mark_key(mark->tid, mark->mark), mark->stack);
+}
+
+void pipeline_told_call(struct pipeline *p, const struct rec_call *call, uint32_t mark)
+{
+	struct rec_call_stack *row = vec_push(&p->shim_ops->told);
+	row->call = *call;
+	row->call.kind = FROM_SHIM;
+	row->stack = mark;
+}
+
+void shim_ops_take_told(struct pipeline *p)
+{
+	struct shim_ops *s = p->shim_ops;
+	for (size_t i = 0; i < s->told.len; i++) {
+		struct rec_call_stack *row = &s->told.data[i];
+		const struct rec_call *c = &row->call;
+		uint64_t stack = 0, key = mark_key(c->tid, (uint32_t)row->stack);
+		if (row->stack && map64_get(&s->marks, key, &stack))
+			map64_del(&s->marks, key);
+		p->stackless += row->stack && !stack;
+		row->stack = stack;
+		map64_set(&s->pid_of, pipeline_thread_of(p, c->tgid, c->tid), c->tgid);
+		*vec_push(&p->pass) = *row;
+	}
+	s->told.len = 0;
 }
 
 bool shim_ops_tells(const struct pipeline *p, const struct rec_call *call)

@@ -1,8 +1,8 @@
 /* inside.c - decides, probe by probe.
  *
  * Left to the kernel are calls whose arguments are strings, code objects or counts, which it
- * interns; whose stacks are taken; and those that others wait for (names of kernels, communicators,
- * memory): they are to come at once.
+ * interns, and those that others wait for (names of kernels, communicators, memory): they are to
+ * come at once.
  *
  * A pointer that leads nowhere ends the job where the kernel would only say so. So pointers are
  * followed without a question where the function does it too: those of a backward node, and those
@@ -162,8 +162,6 @@ static const char *kept_from_it(const struct probe_info *info)
 	const struct probe_desc *d = &info->desc;
 	if (info->entry->instant || info->entry->usdt)
 		return "it is no function's call";
-	if (d->stack_chance)
-		return "its calls have their stacks taken";
 	if (d->keep || d->begins)
 		return "other calls are told by it";
 	for (uint8_t i = 0; i < d->nargs; i++)

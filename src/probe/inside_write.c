@@ -21,6 +21,9 @@ struct insider {
 	uint64_t inode;			      /* of the library */
 	uint64_t sites, islands, entry, used; /* its virtual addresses */
 	uint64_t islands_offset;
+	uint64_t stack_offset; /* of the function where stacks are taken, in the file */
+	char path[4096];
+	struct attach_links links;
 	struct insider_stats stats;
 	struct map64 told; /* hash of file and process: a note was made */
 	struct map64 processes;
@@ -29,17 +32,19 @@ struct insider {
 static int find_symbols(struct insider *in, const char *path, struct err *e)
 {
 	struct elf_file *elf;
-	struct elf_symbol sites, islands, entry, used;
+	struct elf_symbol sites, islands, entry, used, stack;
 	int rc = elf_file_open(&elf, path, e);
 	if (rc)
 		return rc;
 	if (elf_file_find(elf, CALL_SITES, &sites) && elf_file_find(elf, CALL_ISLANDS, &islands) &&
-	    elf_file_find(elf, CALL_ENTRY, &entry) && elf_file_find(elf, CALL_USED, &used)) {
+	    elf_file_find(elf, CALL_ENTRY, &entry) && elf_file_find(elf, CALL_USED, &used) &&
+	    elf_file_find(elf, CALL_STACK, &stack)) {
 		in->sites = sites.address;
 		in->islands = islands.address;
 		in->islands_offset = islands.file_offset;
 		in->entry = entry.address;
 		in->used = used.address;
+		in->stack_offset = stack.file_offset;
 	} else {
 		rc = err_set(e, ENOEXEC, "%s is not what it should be", path);
 	}
@@ -58,6 +63,7 @@ int insider_open(struct insider **ret, const char *shim, struct err *e)
 		return rc;
 	}
 	in->inode = st.st_ino;
+	snprintf(in->path, sizeof(in->path), "%s", shim);
 	*ret = in;
 	return 0;
 }
@@ -66,9 +72,16 @@ void insider_close(struct insider *in)
 {
 	if (!in)
 		return;
+	attach_detach(&in->links);
 	map64_free(&in->told);
 	map64_free(&in->processes);
 	free(in);
+}
+
+int insider_take_stacks(struct insider *in, enum attach_method method, int program, struct err *e)
+{
+	const struct hook_site site = {.offset = in->stack_offset};
+	return attach_hooks(&in->links, method, program, in->path, &site, 1, e);
 }
 
 void insider_stats(const struct insider *in, struct insider_stats *ret)
@@ -225,6 +238,7 @@ static void add_place(const struct writing *w, struct places *p, const struct si
 		.layer = (uint8_t)site->layer,
 		.flags = COOKIE_FLAGS(site->cookie),
 		.trust = site->inside.trust,
+		.function = function,
 		.desc = *desc,
 	};
 	for (size_t k = 0; k < sizeof(island); k++)

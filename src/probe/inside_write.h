@@ -11,6 +11,9 @@ struct insider;
 int insider_open(struct insider **ret, const char *shim, struct err *e);
 void insider_close(struct insider *in);
 
+/* From here on the program sees calls whose stacks are to be taken. */
+int insider_take_stacks(struct insider *in, enum attach_method method, int program, struct err *e);
+
 /* Probes the files of a scan that have places for it and are not probed in the process yet. Where
  * it cannot, a note says why. */
 void insider_probe(struct tracer *t, const struct scan *s);

@@ -28,10 +28,10 @@ const char *inside_library(const struct session *s)
 	return inside_is_on(s) ? s->inside.library : NULL;
 }
 
-static void on_call(void *ctx, const struct rec_call *call)
+static void on_call(void *ctx, const struct rec_call *call, uint32_t mark)
 {
 	struct session *s = ctx;
-	pipeline_told_call(s->pipeline, call);
+	pipeline_told_call(s->pipeline, call, mark);
 }
 
 static void on_upto(void *ctx, uint32_t pid, uint64_t ns)
@@ -102,6 +102,7 @@ size_t inside_drain(struct session *s)
 	if (!s->inside.rings || now_ns - s->inside.drained_ns < DRAIN_NS)
 		return 0;
 	s->inside.drained_ns = now_ns;
+	call_rings_set_stack_shift(s->inside.rings, s->mover.stack_shift);
 	return call_rings_drain(s->inside.rings);
 }
 

@@ -168,10 +168,10 @@ static void *move(void *arg)
 	for (;;) {
 		bool last = atomic_load(&s->mover.stop);
 		uint64_t begin_ns = monotonic_ns();
-		int n = tracer_drain(s->tracer);
-		n += (int)inside_drain(s);
+		int n = (int)inside_drain(s);
 		if (last)
 			inside_finish(s);
+		n += tracer_drain(s->tracer); /* after: stacks of calls that are told inside */
 		pipeline_pass_end(s->pipeline);
 		if (last)
 			pipeline_pass_end(s->pipeline); /* what still waited for its name */
