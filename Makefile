@@ -13,7 +13,7 @@ LINT_PACKAGES = clang-format clang-tidy cppcheck libclang-rt-14-dev
 	test-kernels test-gpu bench man clean
 
 all: $(BUILD)/build.ninja
-	ninja -C $(BUILD) eacgm libeacgm_gpu.so
+	ninja -C $(BUILD) eacgm libeacgm_gpu.so libeacgm_calls.so
 
 $(BUILD)/build.ninja:
 	@command -v meson >/dev/null && command -v bpftool >/dev/null || { [ -x /usr/sbin/bpftool ] && command -v meson >/dev/null; } || \

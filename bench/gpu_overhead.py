@@ -16,9 +16,10 @@ a segment right after eacgm attached to the job and left it.
 
 Configurations with the timeline attach to a process of their own, because of CUPTI, and run half
 a segment before the one that counts: the shim comes in where the job calls the driver, and the
-probes of operators go after that. The bare client of CUPTI that they are compared with
-(bench/cupti_client.c) is in a third process from its start; it has no probes, which would be felt
-in all processes. "of the client's" is what tracing takes in relation to what the bare client
+probes of operators go after that. Where eacgm is to start the process itself (probes inside of it),
+each pair has a new one, compared with the first process. The bare client of CUPTI that timelines
+are compared with (bench/cupti_client.c) is in a third process from its start; it has no probes,
+which would be felt in all processes. "of the client's" is what tracing takes in relation to what the bare client
 takes, from segments of the same round. "collector CPU" is eacgm's over the whole command, start-up
 with it, "in the segment" while the segment ran, of one core each. `graph inference` replays one
 CUDA graph a step.
@@ -58,16 +59,18 @@ class Load:
 LOADS = [Load("launch-bound", 1, 128, 40), Load("gpu-bound", 8, 1024, 16),
          Load("graph inference", 1, 128, 200, "infer.py")]
 CLIENT = "bare CUPTI client"
+INSIDE = ["--probes", "inprocess"]
 
 
 class Config:
     """eacgm: options of record, None if it does not run. way: how the job runs the segment
     (gpt2.py --serve). before: eacgm comes and goes before the segment. client: the bare client
-    of CUPTI is in the process."""
+    of CUPTI is in the process. started: a process of its own, by eacgm, for each pair."""
 
-    def __init__(self, name, eacgm=None, way="none", before=False, burst=False, client=False):
+    def __init__(self, name, eacgm=None, way="none", before=False, burst=False, client=False,
+                 started=False):
         self.name, self.eacgm, self.way, self.before = name, eacgm, way, before
-        self.client = client
+        self.client, self.started = client, started
         self.timeline = any("--gpu-timeline" in word for word in eacgm or [])
         self.burst, self.by = burst, "mean_ms" if burst else "median_ms"
         self.apart = way.startswith("torch.profiler")
@@ -77,6 +80,13 @@ def configs():
     return [
         Config("default layers", eacgm=[]),
         Config("default layers, no stacks", eacgm=["--profile", "off"]),
+        Config("started by eacgm", eacgm=[], started=True),
+        Config("probes inside", eacgm=INSIDE, started=True),
+        Config("probes inside, no stacks", eacgm=[*INSIDE, "--profile", "off"], started=True),
+        Config("all layers, probes inside", eacgm=[*INSIDE, "--layers", "all"], started=True),
+        Config("probes inside + timeline", eacgm=[*INSIDE, "--gpu-timeline"], started=True),
+        Config("all layers, probes inside + timeline",
+               eacgm=[*INSIDE, "--layers", "all", "--gpu-timeline"], started=True),
         Config("stacks alone", eacgm=["--layers", "gpu", "--profile", "cpu,offcpu"]),
         Config("collectors alone", eacgm=["--layers", "gpu", "--profile", "off"]),
         Config("collectors and live detection", eacgm=["--layers", "gpu", "--profile", "offcpu",
@@ -133,11 +143,11 @@ def arguments():
 class Job:
     """A training process that trains when it is told to."""
 
-    def __init__(self, args, load, log, env=None):
+    def __init__(self, args, load, log, env=None, wrap=()):
         self.log = log
         with open(log, "w") as err:
             self.p = subprocess.Popen(
-                [args.python, load.job, "--serve", "--batch", str(load.batch), "--seq",
+                [*wrap, args.python, load.job, "--serve", "--batch", str(load.batch), "--seq",
                  str(load.seq), "--warmup", str(args.warmup), "--device", args.device],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err,
                 start_new_session=True, env=dict(os.environ, **(env or {})))
@@ -168,10 +178,22 @@ class Job:
         self.p.stdin.flush()
         return json.loads(self.line(SEGMENT_SECONDS))
 
+    def quit(self):
+        """Ends as it would by itself."""
+        self.p.stdin.write(b"quit\n")
+        self.p.stdin.flush()
+        return self.p.wait(timeout=60)
+
     def end(self):
         common.end_group(self.p)
         self.p.stdin.close()
         self.p.stdout.close()
+
+
+def cpu_s_of(pid):
+    with open("/proc/%d/stat" % pid, "rb") as f:
+        ticks = f.read().rpartition(b")")[2].split()[11:13]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 class Attached:
@@ -204,9 +226,7 @@ class Attached:
 
     def cpu_s(self):
         """That eacgm has used up to now."""
-        with open("/proc/%d/stat" % self.p.pid, "rb") as f:
-            ticks = f.read().rpartition(b")")[2].split()[11:13]
-        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+        return cpu_s_of(self.p.pid)
 
     def __exit__(self, *error):
         if error[0] or self.p.poll() is not None:
@@ -233,8 +253,8 @@ class Attached:
 class Measured:
     """What is known of one configuration under one load."""
 
-    def __init__(self, config, steps):
-        self.config, self.steps, self.options = config, steps, config.eacgm
+    def __init__(self, config, load, steps):
+        self.config, self.load, self.steps, self.options = config, load, steps, config.eacgm
         self.ratios_to_client = []
         self.pairs, self.said, self.summary, self.seconds = [], [], None, 0.0
         self.failed = None
@@ -243,6 +263,8 @@ class Measured:
         """One traced segment."""
         if self.options is None:
             return job.run(self.steps, self.config.way)
+        if self.config.started:
+            return self.started(args, recording)
         with Attached(args, job.p.pid, recording, self.options) as eacgm:
             if self.config.timeline:
                 job.run(max(1, self.steps // 2))
@@ -253,6 +275,30 @@ class Measured:
             raise Failed("there was no timeline: %s" % eacgm.text().strip()[-400:])
         self.said.append(dict(eacgm.said, attach_s=eacgm.attach_s, cores=cores))
         return made or job.run(self.steps)
+
+    def started(self, args, recording):
+        """The same of a process that eacgm starts."""
+        log = recording + ".err"
+        began = time.monotonic()
+        job = Job(args, self.load, log, wrap=[args.eacgm, "record", "-u", "root", "-o", recording,
+                                              *self.options, "--"])
+        attach_s = time.monotonic() - began
+        try:
+            began, cpu_s = time.monotonic(), cpu_s_of(job.p.pid)
+            made = job.run(self.steps)
+            cores = (cpu_s_of(job.p.pid) - cpu_s) / (time.monotonic() - began)
+            status = job.quit()
+            with open(log, errors="replace") as f:
+                text = f.read()
+            m = SAID.search(text)
+            if status or not m:
+                raise Failed("eacgm ended with %d: %s" % (status, text.strip()[-400:]))
+        finally:
+            job.end()
+        self.said.append({"calls": int(m.group(1)), "spans": int(m.group(2) or 0),
+                          "seconds": float(m.group(3)), "lost": int(m.group(4)),
+                          "attach_s": attach_s, "cores": cores})
+        return made
 
     def pair(self, args, i, clean, job, recording):
         began = time.monotonic()
@@ -343,7 +389,7 @@ def jobs_of(args, load, chosen, folder, jobs):
 def run_load(args, load, folder):
     chosen = [c for c in configs() if not args.only or c.name in args.only]
     steps = args.steps or load.steps
-    rows = [Measured(c, steps) for c in chosen]
+    rows = [Measured(c, load, steps) for c in chosen]
     jobs, recording = [], os.path.join(folder, "run.eacgm")
     common.say("%s: starting" % load.name)
     try:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the tarball: the one binary, beside it the CUPTI shim that it gives to traced commands, its
+# Makes the tarball: the one binary, beside it the libraries that it gives to traced commands, its
 # man pages, completion and licence, and what a GPU host can run with nothing else: the tests (make
 # test-gpu), the fault laboratory and the evaluations (lab/faults, lab/detect, lab/diagnose,
 # lab/advice). Binary and libraries may need nothing but glibc, of version 2.36 at most.
@@ -9,8 +9,8 @@ build=$1
 version=$("$build/eacgm" --version | awk '{print $2}')
 name=eacgm-$version-x86_64
 stage=$build/$name
-ninja -C "$build" eacgm libeacgm_gpu.so lab/libfault_cuda.so man >/dev/null
-for file in "$build/libeacgm_gpu.so" "$build/lab/libfault_cuda.so" "$build/eacgm"; do
+ninja -C "$build" eacgm libeacgm_gpu.so libeacgm_calls.so lab/libfault_cuda.so man >/dev/null
+for file in "$build/libeacgm_gpu.so" "$build/libeacgm_calls.so" "$build/lab/libfault_cuda.so" "$build/eacgm"; do
 	needs=$(objdump -p "$file" | awk '/NEEDED/{print $2}' | grep -vE '^(libc|libm|libpthread|ld-linux-x86-64)\.so' || true)
 	if [ -n "$needs" ]; then
 		echo "dist: $file needs more than glibc: $needs" >&2
@@ -26,6 +26,7 @@ rm -rf "$stage"
 mkdir -p "$stage/man" "$stage/completion" "$stage/licenses" "$stage/tests" "$stage/bench" "$stage/lab"
 strip -o "$stage/eacgm" "$build/eacgm"
 strip -o "$stage/libeacgm_gpu.so" "$build/libeacgm_gpu.so"
+strip -o "$stage/libeacgm_calls.so" "$build/libeacgm_calls.so"
 cp "$build"/*.1 "$stage/man/"
 cp "$build/eacgm.bash" "$stage/completion/eacgm"
 cp LICENSE README.md CHANGELOG.md "$stage/"

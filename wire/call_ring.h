@@ -32,7 +32,8 @@
 #define CALL_ISLANDS "eacgm_call_islands"
 #define CALL_ENTRY   "eacgm_call_entry"
 #define CALL_USED    "eacgm_call_used" /* u32 */
-/* A function that is called where a call's stack is to be taken: struct rec_mark of wire/event.h. */
+/* A function that is called where a call's stack is to be taken: struct rec_mark of wire/event.h.
+ */
 #define CALL_STACK "eacgm_call_stack"
 
 #define CALL_SITES_MOST	  8192
@@ -73,7 +74,7 @@ struct call_header {
 	__u32 counted; /* ticks are the processor's counter, else nanoseconds */
 	__u64 no_slot; /* calls of threads that found no slot, or no room for one */
 	__u64 pad[5];
-	__u32 stop; /* eacgm's, as is what follows: nothing more is to be recorded */
+	__u32 stop;	   /* eacgm's, as is what follows: nothing more is to be recorded */
 	__u32 stack_shift; /* halves so often the chance that a call's stack is taken */
 };
 
@@ -122,9 +123,9 @@ _Static_assert(sizeof(struct call_slot) <= CALL_SLOT_HEADER, "before the ring");
 /* Words of 8 bytes; a record may go on at the ring's beginning. */
 struct call_record {
 	__u32 probe;
-	__u8 flags; /* call_flags */
-	__u8 depth; /* calls of the ring's kind around it */
-	__u8 nargs; /* so many words of arguments follow, */
+	__u8 flags;  /* call_flags */
+	__u8 depth;  /* calls of the ring's kind around it */
+	__u8 nargs;  /* so many words of arguments follow, */
 	__u8 marked; /* and one with the mark of its stack, where this is 1 */
 	__u64 start, end;
 };

@@ -324,7 +324,7 @@ struct rec_mark {
 	__u8 pad[3];
 	__u32 tgid;
 	__u32 tid;
-	__u32 mark; /* the thread's number of it */
+	__u32 mark;  /* the thread's number of it */
 	__u64 stack; /* rec_stack.id */
 };
 

@@ -50,7 +50,7 @@ static void put_record(struct call_thread *t, const struct call_open *o, uint32_
 	uint64_t at = head / 8;
 	/* struct call_record, on a little-endian machine */
 	t->ring[at & mask] = o->probe | (uint64_t)o->flags << 32 | (uint64_t)depth << 40 |
-			     (uint64_t)o->nargs << 48 | (uint64_t)!!o->mark << 56;
+			     (uint64_t)o->nargs << 48 | (uint64_t) !!o->mark << 56;
 	t->ring[(at + 1) & mask] = o->start;
 	t->ring[(at + 2) & mask] = end;
 	for (uint32_t i = 0; i < o->nargs && i < MAX_ARGS; i++)

@@ -13,7 +13,7 @@ struct call_thread {
 	uint64_t *ring;		/* of CALL_RING_BYTES */
 	uint64_t busy;		/* the stack pointer of who is at work here, 0 = nobody */
 	uint64_t stack_low, stack_high;
-	uint64_t random; /* never 0 */
+	uint64_t random;	    /* never 0 */
 	struct call_header *header; /* of the process's file */
 	bool used;		    /* this struct */
 };

@@ -24,7 +24,7 @@ struct call_frame {
 	uint64_t args[6]; /* as the function got them */
 	uint64_t rax, r10;
 	const struct call_site *site;
-	uint64_t token; /* of who is open, from 1 on */
+	uint64_t token;	    /* of who is open, from 1 on */
 	uint64_t result[2]; /* before the call: the first is its mark */
 	uint64_t rbp;
 	uint64_t return_address;

@@ -272,13 +272,16 @@ static bool drain_slot(struct call_rings *r, struct ring_file *f, uint32_t i)
 		struct call_slot s;
 		uint8_t head[SLOT_HEAD];
 	} u;
-	if (pread(f->fd, u.head, SLOT_HEAD, slot_offset(i)) != SLOT_HEAD || !u.s.tid)
+	if (pread(f->fd, u.head, SLOT_HEAD, slot_offset(i)) != SLOT_HEAD)
 		return false;
+	if (!u.s.tid) /* nobody's yet, or of one who is just coming */
+		return u.s.state != CALL_SLOT_FREE;
 	f->counts[i] = (struct call_slot_counts){u.s.full, u.s.deep, u.s.elsewhere, u.s.unmatched,
 						 u.s.no_return};
 	uint32_t tid = u.s.tid <= MAX_TID ? gpu_tids_host(&f->tids, u.s.tid) : 0;
 	uint64_t was = f->tails[i];
-	bool holds = u.s.head >= was && u.s.head - was <= CALL_RING_BYTES && u.s.head % 8 == 0;
+	bool holds = u.s.head == was ||
+		     (u.s.head >= was && u.s.head - was <= CALL_RING_BYTES && u.s.head % 8 == 0);
 	while (holds && f->tails[i] < u.s.head)
 		holds = drain_some(r, f, i, tid, u.s.head);
 	if (!holds) {
@@ -300,8 +303,6 @@ static void drain_file(struct call_rings *r, struct ring_file *f)
 		return;
 	for (uint32_t i = 0; i < CALL_THREADS_MOST && drain_slot(r, f, i); i++)
 		;
-	if (r->upto_ns)
-		r->events.on_upto(r->events.ctx, f->pid, r->upto_ns);
 }
 
 /* ---- processes that end ---- */
@@ -377,6 +378,10 @@ size_t call_rings_drain(struct call_rings *r)
 		if (died)
 			forget(r, i);
 	}
+	/* after all: a process may have several */
+	for (size_t i = 0; i < r->files.len && r->upto_ns; i++)
+		if (r->files.data[i].known)
+			r->events.on_upto(r->events.ctx, r->files.data[i].pid, r->upto_ns);
 	r->upto_ns = began_ns;
 	return r->past.calls - before;
 }
@@ -420,10 +425,13 @@ static void open_call(struct call_rings *r, const struct ring_file *f, uint32_t 
 static bool open_calls_of(struct call_rings *r, struct ring_file *f, uint32_t i)
 {
 	struct call_slot s;
-	if (pread(f->fd, &s, sizeof(s), slot_offset(i)) != sizeof(s) || !s.tid)
+	if (pread(f->fd, &s, sizeof(s), slot_offset(i)) != sizeof(s))
 		return false;
+	if (!s.tid)
+		return s.state != CALL_SLOT_FREE;
+	uint32_t tid = s.tid <= MAX_TID ? gpu_tids_host(&f->tids, s.tid) : 0;
 	for (uint32_t k = 0; s.state == CALL_SLOT_USED && k < s.depth && k < MAX_OPEN_CALLS; k++)
-		open_call(r, f, gpu_tids_host(&f->tids, s.tid), k, &s.open[k]);
+		open_call(r, f, tid, k, &s.open[k]);
 	return true;
 }
 
@@ -431,8 +439,9 @@ void call_rings_open_calls(struct call_rings *r)
 {
 	take_pair(r);
 	for (size_t i = 0; i < r->files.len; i++)
-		for (uint32_t k = 0;
-		     k < CALL_THREADS_MOST && open_calls_of(r, &r->files.data[i], k); k++)
+		for (uint32_t k = 0; r->files.data[i].known && k < CALL_THREADS_MOST &&
+				     open_calls_of(r, &r->files.data[i], k);
+		     k++)
 			;
 }
 

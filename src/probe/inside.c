@@ -17,40 +17,43 @@
 #include "symbolize/demangle.h"
 
 #define PARAMETERS_MOST 48
-#define STACK_WORDS	32  /* of a function whose parameters are not known */
+#define STACK_WORDS	32  /* of a function of C in our own catalogs */
 #define STACK_MOST	160 /* the more are copied, the dearer */
 #define REGISTERS	6
 
+/* A function's parameters by its mangled name. */
 struct parameters {
 	char *text; /* owned; the pieces lie in it */
 	const char *list[PARAMETERS_MOST];
 	size_t n;
-	bool known;
+	bool known; /* these are all */
 };
 
-/* Cuts at commas outside of all brackets. */
-static void split(struct parameters *p, char *at, char *end)
+/* Cuts at commas outside of all brackets; false where that is not what it looks like. */
+static bool split(struct parameters *p, char *at, char *end)
 {
 	int depth = 0;
 	*end = 0;
 	if (at == end || !strcmp(at, "void"))
-		return;
+		return true;
 	p->list[p->n++] = at;
 	for (; *at; at++) {
 		depth += *at == '<' || *at == '(';
 		depth -= *at == '>' || *at == ')';
+		if (depth < 0 || !strncmp(at, "...", 3))
+			return false;
 		if (*at != ',' || depth)
 			continue;
 		*at = 0;
-		if (p->n == PARAMETERS_MOST) {
-			p->known = false;
-			return;
-		}
+		if (p->n == PARAMETERS_MOST)
+			return false;
 		p->list[p->n++] = at + 1 + (at[1] == ' ');
 	}
+	return !depth;
 }
 
-/* "f(int, g<a, b>&) const": the outermost brackets that end last. */
+/* "f(int, g<a, b>&) const": the brackets that end last. A function that returns a pointer to one
+ * has others before. */
 static struct parameters parameters_of(const char *symbol)
 {
 	struct parameters p = {0};
@@ -64,46 +67,98 @@ static struct parameters parameters_of(const char *symbol)
 		if (!depth)
 			break;
 	}
-	if (!begin || begin <= p.text)
+	if (!begin || begin <= p.text || strchr(p.text, '(') != begin)
 		return p;
-	p.known = true;
-	split(&p, begin + 1, end);
+	p.known = split(&p, begin + 1, end);
 	return p;
 }
 
-static bool ends_with(const char *text, const char *end)
+static bool begins_with_one(const char *text, const char *const *list, size_t n)
 {
-	size_t n = strlen(text), m = strlen(end);
-	return n >= m && !strcmp(text + n - m, end);
+	for (size_t i = 0; i < n; i++)
+		if (!strncmp(text, list[i], strlen(list[i])))
+			return true;
+	return false;
 }
+#define BEGINS_WITH_ONE(text, list) begins_with_one(text, list, sizeof(list) / sizeof((list)[0]))
 
-/* Passed in one register, or one word. */
+/* Passed in one register, or one word: what is trivially so, and what has a destructor, which is
+ * passed by its address (Itanium C++ ABI 3.1.2.3). */
 static bool is_word(const char *type)
 {
-	static const char *const words[] = {"bool",  "int",	      "unsigned int",
-					    "long",  "unsigned long", "double",
-					    "float", "signed char",   "char"};
+	static const char *const words[] = {"bool",	      "int",
+					    "unsigned int",   "long",
+					    "unsigned long",  "double",
+					    "float",	      "signed char",
+					    "char",	      "short",
+					    "unsigned short", "unsigned char",
+					    "long long",      "unsigned long long"};
+	static const char *const begins[] = {
+		"c10::ScalarType", "c10::Layout",      "c10::MemoryFormat",
+		"c10::Device",	   "c10::SymInt",      "c10::DispatchKeySet",
+		"at::Tensor",	   "at::Generator",    "c10::Storage",
+		"std::vector<",	   "std::shared_ptr<", "c10::intrusive_ptr<",
+		"c10::List<"};
+	size_t n = strlen(type);
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (!strcmp(type, words[i]))
 			return true;
-	return ends_with(type, "&") || ends_with(type, "*");
+	return (n && (type[n - 1] == '&' || type[n - 1] == '*')) ||
+	       (BEGINS_WITH_ONE(type, begins) && !strchr(type, '('));
+}
+
+/* Of two words, or three or four. */
+static size_t words_of(const char *type)
+{
+	static const char *const two[] = {"c10::ArrayRef<", "at::Dimname", "c10::basic_string_view<",
+					  "std::basic_string_view<", "c10::Stream",
+					  "std::array<bool, "};
+	static const char *const optional[] = {"c10::optional<", "std::optional<",
+					       "c10::OptionalArrayRef<", "at::OptionalIntArrayRef",
+					       "at::OptionalSymIntArrayRef"};
+	if (is_word(type))
+		return 1;
+	if (BEGINS_WITH_ONE(type, two))
+		return 2;
+	if (!BEGINS_WITH_ONE(type, optional))
+		return 0;
+	const char *inner = strchr(type, '<');
+	bool known = !inner || !strncmp(type, "c10::OptionalA", 14);
+	if (!known) {
+		char of[256];
+		size_t n = strlen(inner);
+		if (n < 3 || n > sizeof(of))
+			return 0;
+		memcpy(of, inner + 1, n - 2); /* without the brackets */
+		of[n - 2] = 0;
+		size_t words = words_of(of);
+		known = words && words <= 2;
+	}
+	return known ? 4 : 0;
 }
 
 /* Room that arguments may take on the stack: what is returned in memory and `this` take a register
- * each; types that are not known take four words. */
-static uint16_t stack_words(const struct parameters *p)
+ * each. Negative where a type is not known. */
+static int stack_words(const struct probe_info *info, const struct parameters *p)
 {
 	size_t words = 2;
 	bool all_words = true;
+	if (!p->text) {
+		const char *origin = info->entry->origin;
+		return origin && !strncmp(origin, "built-in:", 9) ? STACK_WORDS : -1;
+	}
 	if (!p->known)
-		return STACK_WORDS;
+		return -1;
 	for (size_t i = 0; i < p->n; i++) {
-		words += is_word(p->list[i]) ? 1 : 4;
-		all_words &= is_word(p->list[i]);
+		size_t of_it = words_of(p->list[i]);
+		if (!of_it)
+			return -1;
+		words += of_it;
+		all_words &= of_it == 1;
 	}
 	if (all_words && words <= REGISTERS)
 		return 0;
-	return (uint16_t)(words + (words & 1));
+	return (int)(words + (words & 1));
 }
 
 static bool is_tensor(const char *type)
@@ -111,16 +166,26 @@ static bool is_tensor(const char *type)
 	return !strcmp(type, "at::Tensor const&") || !strcmp(type, "at::Tensor&");
 }
 
-/* Operators that write into a tensor return a reference; the others return in memory. */
+/* Operators that write into a tensor return a reference; the others return in memory. "__" stands
+ * before the overload of one that writes into its first argument, and in other names: what those
+ * return is not known. */
 static bool returns_in_memory(const struct probe_info *info)
 {
 	return !strstr(info->symbol, "_out4callE") && !strstr(info->symbol, "_4callE");
+}
+
+static bool return_is_known(const struct probe_info *info)
+{
+	const char *name = strstr(info->symbol, "4_ops");
+	return name && !strstr(name, "__");
 }
 
 /* Whether all of an operator's arguments that lie behind pointers are of tensors by its type. */
 static bool reads_tensors(const struct probe_info *info, const struct parameters *p)
 {
 	uint32_t hidden = returns_in_memory(info);
+	if (!return_is_known(info))
+		return false;
 	for (uint8_t i = 0; i < info->desc.nargs; i++) {
 		const struct arg_desc *a = &info->desc.args[i];
 		if (!a->nderef)
@@ -180,18 +245,20 @@ struct inside inside_plan(const struct probe_info *info, const uint8_t *code, si
 		return in;
 	struct prologue p = prologue_find(code, len, place, CALL_JUMP_BYTES);
 	struct parameters parameters = parameters_of(info->symbol);
-	in.stack_words = stack_words(&parameters);
+	int words = stack_words(info, &parameters);
 	in.trust = trust_of(info, &parameters);
-	*why = !p.moved			     ? p.why
-	       : place > PROLOGUE_BYTES	     ? "its first instructions are too long"
-	       : p.pushed == 4		     ? "it pushes the stack pointer"
-	       : in.stack_words > STACK_MOST ? "it has too many arguments"
-	       : is_strange(info, in.trust)  ? "its arguments are not what the catalog says"
-					     : NULL;
+	*why = !p.moved			    ? p.why
+	       : place > PROLOGUE_BYTES	    ? "its first instructions are too long"
+	       : p.pushed == 4		    ? "it pushes the stack pointer"
+	       : words < 0		    ? "how it is given its arguments is not known"
+	       : words > STACK_MOST	    ? "it has too many arguments"
+	       : is_strange(info, in.trust) ? "its arguments are not what the catalog says"
+					    : NULL;
 	if (!*why) {
 		in.kept = p.kept;
 		in.moved = p.moved;
 		in.pushed = p.pushed;
+		in.stack_words = (uint16_t)words;
 		memcpy(in.code, code, (size_t)p.kept + p.moved);
 	}
 	free(parameters.text);
@@ -204,6 +271,7 @@ bool inside_holds(const struct inside *in, const struct probe_info *info)
 		return true;
 	return !kept_from_it(info) && in->moved >= CALL_JUMP_BYTES &&
 	       in->kept + in->moved <= PROLOGUE_BYTES && in->before < in->kept &&
-	       in->pushed >= -1 && in->pushed < 16 && in->stack_words <= STACK_MOST &&
-	       !(in->stack_words & 1) && in->trust <= CALL_TRUST_POINTERS;
+	       in->pushed >= -1 && in->pushed < 16 && in->pushed != 4 &&
+	       in->stack_words <= STACK_MOST && !(in->stack_words & 1) &&
+	       in->trust <= CALL_TRUST_POINTERS;
 }

@@ -27,5 +27,6 @@ struct inside {
 struct inside inside_plan(const struct probe_info *info, const uint8_t *code, size_t len,
 			  uint32_t place, const char **why);
 
-/* Whether it could be one of inside_plan's for this probe. */
+/* Whether it could be one of inside_plan's for this probe. What the answer about a file says of its
+ * functions' arguments is believed: it harms whoever runs the file, which could do so itself. */
 bool inside_holds(const struct inside *in, const struct probe_info *info);

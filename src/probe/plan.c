@@ -357,7 +357,8 @@ static int visit_symbol(const struct elf_symbol *sym, void *ctx)
 	struct site *s =
 		add_site(w, info, offset, 0, en->instant ? SITE_INSTANT : SITE_SPAN, place.cost);
 	const char *why;
-	if (w->plan->inside)
+	/* all of the function is to be seen: it may jump back to where the jump is put */
+	if (w->plan->inside && sym->size == len)
 		s->inside = inside_plan(info, code, len, place.offset, &why);
 	w->result->inside += s->inside.moved > 0;
 	return 0;

@@ -246,7 +246,8 @@ bool insn_jumped_into(csh handle, const uint8_t *code, size_t len, uint32_t plac
 	if (!insn)
 		return true;
 	while (!found && cs_disasm_iter(handle, &p, &rest, &address, insn)) {
-		if (!cs_insn_group(handle, insn, CS_GRP_JUMP) || insn->detail->x86.op_count != 1 ||
+		if (!(cs_insn_group(handle, insn, CS_GRP_JUMP) || insn_is_loop(insn)) ||
+		    insn->detail->x86.op_count != 1 ||
 		    insn->detail->x86.operands[0].type != X86_OP_IMM)
 			continue;
 		found = insn->detail->x86.operands[0].imm > 0 &&

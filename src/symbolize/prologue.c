@@ -38,11 +38,13 @@ static bool may_move(csh handle, const cs_insn *insn)
 	for (size_t i = 0; i < sizeof(leaving) / sizeof(leaving[0]); i++)
 		if (cs_insn_group(handle, insn, leaving[i]))
 			return false;
-	if (insn->id == X86_INS_SYSCALL || insn->id == X86_INS_UD2 || insn->id == X86_INS_HLT)
+	if (insn_is_loop(insn) || insn->id == X86_INS_SYSCALL || insn->id == X86_INS_UD2 ||
+	    insn->id == X86_INS_HLT)
 		return false;
 	for (uint8_t i = 0; i < insn->detail->x86.op_count; i++) {
 		const cs_x86_op *op = &insn->detail->x86.operands[i];
-		if (op->type == X86_OP_MEM && op->mem.base == X86_REG_RIP)
+		if (op->type == X86_OP_MEM &&
+		    (op->mem.base == X86_REG_RIP || op->mem.base == X86_REG_EIP))
 			return false;
 	}
 	return true;

@@ -40,6 +40,7 @@ KINDS = {  # fuzz target -> what its inputs are, and its share
     "jit_names": ("maps of made code", 3), "gpu_spans": ("the shim's ring", 3), "catalog": ("catalogs", 3),
     "proc": ("files of /proc and cgroups", 2), "command_line": ("command lines", 2),
     "kernel_symbols": ("the kernel's functions", 1), "file_facts": ("answers about files", 2),
+    "call_rings": ("rings of processes' calls", 3), "prologue": ("functions' beginnings", 2),
 }
 COMMANDS = (
     ("report",), ("report", "--json", "--steps"), ("detect",), ("detect", "--json"),
