@@ -6,7 +6,8 @@
  * CALL_ISLAND_BYTES of code, and a count of those in use, all of which eacgm alone writes, through
  * /proc/PID/mem, while nobody runs the code that is changed. A probed function keeps its first
  * bytes, up to and with the instruction that a uprobe would be put on; behind them stands a jump to
- * its island, which undoes what these bytes did, and goes to CALL_ENTRY with the site in r11.
+ * its island, which undoes what these bytes did, pushes r11, and goes to CALL_ENTRY with the site
+ * in it.
  *
  * The file. One per process, named after its pid, in the session's folder, which the environment
  * variable CALL_RINGS_ENV names: a header of CALL_HEADER_BYTES, then CALL_THREADS_MOST slots of
@@ -62,7 +63,7 @@ _Static_assert(sizeof(struct call_site) == 256, "sites are found by number");
 #define CALL_MAGIC	  0x31534c4c4143454aULL
 #define CALL_HEADER_BYTES 4096
 #define CALL_THREADS_MOST 64
-#define CALL_RING_BYTES	  (1u << 20)
+#define CALL_RING_BYTES	  (1u << 21)
 #define CALL_SLOT_HEADER  (1u << 14)
 #define CALL_SLOT_BYTES	  (CALL_SLOT_HEADER + CALL_RING_BYTES)
 #define CALL_FILE_BYTES                                                                            \
@@ -72,7 +73,7 @@ struct call_header {
 	__u64 magic; /* written last */
 	__u32 pid;
 	__u32 counted; /* ticks are the processor's counter, else nanoseconds */
-	__u64 no_slot; /* calls of threads that found no slot, or no room for one */
+	__u64 no_slot; /* calls of threads that have no slot */
 	__u64 pad[5];
 	__u32 stop;	   /* eacgm's, as is what follows: nothing more is to be recorded */
 	__u32 stack_shift; /* halves so often the chance that a call's stack is taken */

@@ -5,7 +5,8 @@
  *
  * A signal may come at any place here, and its handler may call what is probed: it finds `busy` set
  * and is not recorded. One that leaves by siglongjmp(3) leaves `busy` behind: it is of a frame
- * below the current one then.
+ * below the current one then. A handler on an alternate stack may be above all frames without that
+ * any has left: whoever seems to be so is asked.
  *
  * Compiled without vector registers (-mgeneral-regs-only): those hold the job's arguments. Calls
  * nothing but its own, and process_vm_readv(2) where a pointer may lead nowhere. */
@@ -247,17 +248,34 @@ static inline void layer_left(struct call_slot *s, uint8_t layer)
 static void drop_top(struct call_thread *t, uint64_t now)
 {
 	struct call_slot *s = t->slot;
-	struct call_open *o = &s->open[--s->depth];
+	struct call_open *o = &s->open[--s->depth & (MAX_OPEN_CALLS - 1)];
 	layer_left(s, o->layer);
 	o->flags |= CALL_UNWOUND;
 	count(&s->no_return);
 	put_record(t, o, s->depth, now);
 }
 
-/* Whether somebody is at work here whom a signal has interrupted. */
-static inline bool is_busy(const struct call_thread *t, uint64_t sp)
+/* In memory that others may write to. */
+static inline uint32_t depth_of(struct call_slot *s)
 {
-	return unlikely(t->busy) && sp < t->busy;
+	if (unlikely(s->depth > MAX_OPEN_CALLS))
+		s->depth = 0;
+	return s->depth;
+}
+
+void calls_drop_all(struct call_thread *t)
+{
+	uint64_t now = ticks_now();
+	while (depth_of(t->slot))
+		drop_top(t, now);
+}
+
+/* Whether somebody is at work here whom a signal has interrupted, or we are on another stack. */
+static bool is_elsewhere(const struct call_thread *t, uint64_t sp)
+{
+	if (unlikely(sp < t->stack_low || sp >= t->stack_high))
+		return true;
+	return unlikely(t->busy) && (sp < t->busy || calls_on_signal_stack());
 }
 
 static inline void set_busy(struct call_thread *t, uint64_t sp)
@@ -323,12 +341,17 @@ static uint32_t push(struct call_thread *t, struct call_frame *f, uint64_t sp)
 {
 	struct call_slot *slot = t->slot;
 	const struct call_site *site = f->site;
-	if (slot->depth && slot->open[slot->depth - 1].sp <= sp) {
+	uint32_t depth = depth_of(slot);
+	if (unlikely(depth && slot->open[depth - 1].sp <= sp)) {
+		if (calls_on_signal_stack()) {
+			count(&slot->elsewhere);
+			return 0;
+		}
 		uint64_t now = ticks_now();
-		while (slot->depth && slot->open[slot->depth - 1].sp <= sp)
+		while (depth_of(slot) && slot->open[slot->depth - 1].sp <= sp)
 			drop_top(t, now);
+		depth = slot->depth;
 	}
-	uint32_t depth = slot->depth;
 	if (unlikely(depth >= MAX_OPEN_CALLS)) {
 		count(&slot->deep);
 		return 0;
@@ -350,16 +373,24 @@ static uint32_t push(struct call_thread *t, struct call_frame *f, uint64_t sp)
 	return depth + 1;
 }
 
+/* One that ended, or that has no slot; or eacgm wants no more. */
+static int enter_none(const struct call_thread *t)
+{
+	if (t && !t->slot)
+		calls_count_slotless();
+	return 0;
+}
+
 int calls_enter(struct call_frame *f)
 {
 	uint64_t sp = (uint64_t)(uintptr_t)&f->return_address;
 	struct call_thread *t = calls_own;
 	f->token = 0;
-	if (unlikely(!t) && !(t = calls_begin_thread_apart()))
-		return 0;
-	if (unlikely(__atomic_load_n(&t->header->stop, __ATOMIC_RELAXED)))
-		return 0;
-	if (is_busy(t, sp) || unlikely(sp < t->stack_low || sp >= t->stack_high)) {
+	if (unlikely(!t || !t->header))
+		t = calls_begin_thread();
+	if (unlikely(!t || __atomic_load_n(&t->header->stop, __ATOMIC_RELAXED)))
+		return enter_none(t);
+	if (unlikely(is_elsewhere(t, sp))) {
 		count(&t->slot->elsewhere);
 		return 0;
 	}
@@ -367,21 +398,21 @@ int calls_enter(struct call_frame *f)
 	f->result[0] = 0;
 	f->token = push(t, f, sp);
 	set_idle(t);
-	return f->result[0] ? -1 : f->token != 0;
+	return f->token && f->result[0] ? -1 : 0;
 }
 
 void calls_leave(const struct call_frame *f)
 {
 	uint64_t end = ticks_now(), sp = (uint64_t)(uintptr_t)&f->return_address;
 	struct call_thread *t = calls_own;
-	if (unlikely(!t)) /* a fork's child returns from what its parent entered */
+	if (unlikely(!t || !t->slot)) /* a fork's child returns from what its parent entered */
 		return;
 	struct call_slot *slot = t->slot;
 	uint32_t place = (uint32_t)f->token - 1;
 	set_busy(t, (uint64_t)(uintptr_t)f);
-	while (slot->depth > place + 1)
+	while (depth_of(slot) > place + 1)
 		drop_top(t, end);
-	struct call_open *o = &slot->open[place];
+	struct call_open *o = &slot->open[place & (MAX_OPEN_CALLS - 1)];
 	if (slot->depth != place + 1 || o->sp != sp || o->probe != f->site->probe) {
 		count(&slot->unmatched);
 	} else {

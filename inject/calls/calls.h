@@ -6,26 +6,40 @@
 
 #include "wire/call_ring.h"
 
-/* A thread's slot, and what it alone has to know. In memory of its own, of which a pointer lies in
- * the thread's storage. */
+/* A thread's slot, and what it alone has to know. It lies where a forked child, however it was
+ * made, finds zeros. */
 struct call_thread {
-	struct call_slot *slot; /* NULL: it has none, and its calls are not recorded */
-	uint64_t *ring;		/* of CALL_RING_BYTES */
-	uint64_t busy;		/* the stack pointer of who is at work here, 0 = nobody */
+	struct call_slot *slot;	    /* NULL: its calls are not recorded */
+	struct call_header *header; /* of the process's file; NULL: it is a forked child's */
+	uint64_t *ring;		    /* of CALL_RING_BYTES */
+	uint64_t busy;		    /* the stack pointer of who is at work here, 0 = nobody */
 	uint64_t stack_low, stack_high;
-	uint64_t random;	    /* never 0 */
-	struct call_header *header; /* of the process's file */
-	bool used;		    /* this struct */
+	uint64_t random; /* never 0 */
+	bool used;	 /* this struct */
 };
 
-extern __thread struct call_thread *calls_own
-	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern __thread struct call_thread *calls_own; /* -ftls-model=initial-exec: no call of libc */
 
-/* At a thread's first call: gives it a slot. NULL where there is none; it is asked again. It calls
- * libc, and leaves errno. */
+/* Of the process's file; NULL: there is none. */
+extern struct call_header *calls_header;
+
+/* Whether the thread runs on an alternate signal stack now: a system call. */
+bool calls_on_signal_stack(void);
+
+/* At a thread's first call: gives it a slot, or the one struct of those who have none. NULL: it is
+ * to be asked again. It calls libc, of which nothing that allocates, leaves errno and the registers
+ * of vectors, and is no cancellation point. */
 struct call_thread *calls_begin_thread(void);
-struct call_thread *calls_begin_thread_apart(void); /* entry.S */
+
+/* Counts a call of a thread that has no slot. */
+void calls_count_slotless(void);
 
 /* A thread's ring was full: looks now and then whether eacgm is still there; where it is not,
- * nothing is recorded from here on. */
+ * nothing is recorded from here on. As calls_begin_thread otherwise. */
 void calls_look_for_eacgm(struct call_thread *t, uint64_t now);
+
+/* A thread ends: what it has open has left. */
+void calls_drop_all(struct call_thread *t);
+
+/* entry.S: calls it with the registers of vectors kept. */
+void calls_apart(void (*function)(void *), void *argument, bool has_xsave);

@@ -1,6 +1,8 @@
 /* threads.c - the process's file and the threads' slots in it (wire/call_ring.h). Called once a
- * thread, at the entry of a function of the job's: it may allocate, and leaves errno. A thread that
- * finds no slot is given the one struct that records nothing, and does not ask again. */
+ * thread, at the entry of a function of the job's, maybe in a handler of a signal: nothing here
+ * allocates from the heap, waits for a lock that such a handler could have interrupted, or may be
+ * cancelled. A thread that finds no slot is given the one struct that records nothing, and does not
+ * ask again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,70 +12,97 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "../presence.h"
 #include "../ticks.h"
 #include "calls.h"
+#include "stack.h"
+#include "threads.h"
 
-#define THREADS_MOST  4096	   /* that are alive and have called what is probed */
-#define LOOK_TICKS    (1ULL << 31) /* a second or so */
+#define THREADS_MOST  4096 /* that are alive and have called what is probed */
 #define MAKING_TRIES  1000000
-#define PROGRAMS_MOST 64
+#define PROGRAMS_MOST 64 /* that a process executes, one after another */
 
 enum file_state { FILE_NONE, FILE_MAKING, FILE_READY, FILE_FAILED };
 
 static struct {
 	uint32_t state; /* enum file_state */
-	struct call_header *header;
+	pid_t pid;	/* whose file it is */
 	pthread_key_t key;
 	bool prepared; /* key and fork handler are there */
 	pthread_mutex_t lock;
 	uint32_t reserved; /* slots that have blocks; atomic */
 	char path[512];
-	struct call_thread threads[THREADS_MOST];
+	struct call_thread *threads; /* THREADS_MOST */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+struct call_header *calls_header;
 static struct call_header stopped = {.stop = 1};
 static struct call_thread nobody = {.header = &stopped};
 
 static struct call_slot *slot_at(uint32_t i)
 {
-	return (struct call_slot *)((char *)process.header + CALL_HEADER_BYTES +
+	return (struct call_slot *)((char *)calls_header + CALL_HEADER_BYTES +
 				    (size_t)i * CALL_SLOT_BYTES);
 }
 
-/* Of the key, when a thread ends. */
+/* Of the key, when a thread ends. What it calls in destructors of other keys is not recorded: a
+ * slot that it took now would be nobody's for ever. */
 static void end_thread(void *thread)
 {
 	struct call_thread *t = thread;
-	calls_own = NULL;
+	calls_own = &nobody;
+	if (!t->slot) /* a forked child's */
+		return;
+	calls_drop_all(t);
 	__atomic_store_n(&t->slot->state, CALL_SLOT_LEFT, __ATOMIC_RELEASE);
 	__atomic_store_n(&t->used, false, __ATOMIC_RELEASE);
 }
 
-/* In a forked child: it has one thread, and a file of its own as soon as that calls something. */
+/* In a forked child: it has one thread, and a file of its own as soon as that calls something. Its
+ * parent's memory is no more there, but who was amid writing to it, and forked in a handler, goes
+ * on doing so. The parent's header stays: calls are counted in it as long as there is no own. */
 static void begin_child(void)
 {
 	calls_own = NULL;
-	if (process.header)
-		munmap(process.header, CALL_FILE_BYTES);
-	process.header = NULL;
+	if (calls_header)
+		mmap((char *)calls_header + CALL_HEADER_BYTES, CALL_FILE_BYTES - CALL_HEADER_BYTES,
+		     PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	process.reserved = 0;
 	pthread_mutex_init(&process.lock, NULL);
-	for (size_t i = 0; i < THREADS_MOST; i++)
-		process.threads[i].used = false;
+	if (process.threads)
+		memset(process.threads, 0, THREADS_MOST * sizeof(*process.threads));
+	process.pid = 0;
 	__atomic_store_n(&process.state, FILE_NONE, __ATOMIC_RELEASE);
 }
 
 /* ---- the file ---- */
 
+/* Zeros for children: also for those of which nobody tells us (clone(2), _Fork(3)). */
+static bool make_threads(void)
+{
+	size_t bytes = THREADS_MOST * sizeof(*process.threads);
+	void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (map == MAP_FAILED)
+		return false;
+	if (madvise(map, bytes, MADV_WIPEONFORK)) {
+		munmap(map, bytes);
+		return false;
+	}
+	process.threads = map;
+	return true;
+}
+
 static bool prepare(void)
 {
 	if (process.prepared)
 		return true;
-	if (pthread_key_create(&process.key, end_thread))
+	if (!make_threads() || pthread_key_create(&process.key, end_thread))
 		return false;
 	ticks_choose();
 	process.prepared = !pthread_atfork(NULL, NULL, begin_child);
@@ -90,23 +119,37 @@ static bool reserve(off_t at, off_t bytes)
 	return !rc;
 }
 
-static bool make_file(void)
+/* A larger file than the process may write ends it (SIGXFSZ). */
+static bool may_be_so_large(void)
 {
-	const char *folder = getenv(CALL_RINGS_ENV);
-	if (!folder || !prepare() || !presence_set(folder, (int)strlen(folder)))
-		return false;
+	struct rlimit limit;
+	return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur >= CALL_FILE_BYTES;
+}
+
+static int create_file(const char *folder)
+{
 	int n = snprintf(process.path, sizeof(process.path), "%s/%d", folder, getpid());
-	if (n < 0 || (size_t)n + 8 >= sizeof(process.path))
-		return false;
-	/* exec(2) keeps the number: the program before may have left a file, which is to be read */
 	int fd = -1;
+	if (n < 0 || (size_t)n + 8 >= sizeof(process.path))
+		return -1;
+	/* exec(2) keeps the number: the program before may have left a file, which is to be read */
 	for (int again = 0; fd < 0 && again < PROGRAMS_MOST; again++) {
 		if (again)
 			snprintf(process.path + n, sizeof(process.path) - (size_t)n, ".%d", again);
 		fd = open(process.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 		if (fd < 0 && errno != EEXIST)
-			return false;
+			break;
 	}
+	return fd;
+}
+
+static bool make_file(void)
+{
+	const char *folder = getenv(CALL_RINGS_ENV);
+	if (!folder || !may_be_so_large() || !prepare() ||
+	    !presence_set(folder, (int)strlen(folder)))
+		return false;
+	int fd = create_file(folder);
 	if (fd < 0)
 		return false;
 	void *map = MAP_FAILED;
@@ -117,10 +160,13 @@ static bool make_file(void)
 		unlink(process.path);
 		return false;
 	}
-	process.header = map;
-	process.header->pid = (uint32_t)getpid();
-	process.header->counted = ticks_are_counted;
-	__atomic_store_n(&process.header->magic, CALL_MAGIC, __ATOMIC_RELEASE);
+	if (calls_header) /* the parent's */
+		munmap(calls_header, CALL_HEADER_BYTES);
+	calls_header = map;
+	process.pid = getpid();
+	calls_header->pid = (uint32_t)process.pid;
+	calls_header->counted = ticks_are_counted;
+	__atomic_store_n(&calls_header->magic, CALL_MAGIC, __ATOMIC_RELEASE);
 	return true;
 }
 
@@ -128,6 +174,9 @@ static bool make_file(void)
 static bool have_file(void)
 {
 	uint32_t none = FILE_NONE;
+	if (__atomic_load_n(&process.state, __ATOMIC_ACQUIRE) == FILE_READY &&
+	    process.pid != getpid())
+		begin_child();
 	if (__atomic_compare_exchange_n(&process.state, &none, FILE_MAKING, false, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE))
 		__atomic_store_n(&process.state, make_file() ? FILE_READY : FILE_FAILED,
@@ -178,76 +227,50 @@ static struct call_thread *claim_thread(void)
 	return NULL;
 }
 
-/* Where the thread's stack is; it is unknown to who has made one of its own (and called us on it).
- */
-static bool find_stack(struct call_thread *t)
+static void begin_slot(struct call_slot *slot)
 {
-	pthread_attr_t attributes;
-	void *low = NULL;
-	size_t bytes = 0;
-	if (pthread_getattr_np(pthread_self(), &attributes))
-		return false;
-	int rc = pthread_attr_getstack(&attributes, &low, &bytes);
-	pthread_attr_destroy(&attributes);
-	t->stack_low = (uint64_t)(uintptr_t)low;
-	t->stack_high = t->stack_low + bytes;
-	return !rc;
+	uint64_t head = slot->head, tail = slot->tail;
+	memset(&slot->depth, 0, sizeof(*slot) - offsetof(struct call_slot, depth));
+	slot->head = (head > tail ? head : tail) & ~7ULL;
+	__atomic_store_n(&slot->tid, (uint32_t)gettid(), __ATOMIC_RELEASE);
 }
 
 static struct call_thread *begin(void)
 {
-	if (!have_file())
+	uint64_t low, high;
+	if (!have_file() || !stack_find(&low, &high))
 		return NULL;
 	struct call_thread *t = claim_thread();
 	struct call_slot *slot = t ? claim_slot() : NULL;
 	if (!slot) {
-		__atomic_fetch_add(&process.header->no_slot, 1, __ATOMIC_RELAXED);
 		if (t)
 			__atomic_store_n(&t->used, false, __ATOMIC_RELEASE);
 		return NULL;
 	}
-	uint64_t head = slot->head, tail = slot->tail;
-	memset(&slot->depth, 0, sizeof(*slot) - offsetof(struct call_slot, depth));
-	slot->head = head > tail ? head : tail;
-	slot->tid = (uint32_t)gettid();
-	t->slot = slot;
-	t->ring = (uint64_t *)((char *)slot + CALL_SLOT_HEADER);
-	t->header = process.header;
-	t->busy = 0;
-	t->random = ticks_now() << 16 | slot->tid | 1;
-	if (!find_stack(t) || pthread_setspecific(process.key, t)) {
+	begin_slot(slot);
+	*t = (struct call_thread){.slot = slot,
+				  .header = calls_header,
+				  .ring = (uint64_t *)((char *)slot + CALL_SLOT_HEADER),
+				  .stack_low = low,
+				  .stack_high = high,
+				  .random = ticks_now() << 16 | slot->tid | 1,
+				  .used = true};
+	if (pthread_setspecific(process.key, t)) {
 		end_thread(t);
 		return NULL;
 	}
-	calls_own = t;
 	return t;
 }
 
-struct call_thread *calls_begin_thread(void)
+void threads_begin(void *ret)
 {
-	static __thread bool beginning __attribute__((tls_model("initial-exec")));
-	if (beginning) /* a handler of a signal, amid this */
-		return NULL;
-	int error = errno;
-	beginning = true;
 	struct call_thread *t = begin();
-	if (!t)
-		calls_own = &nobody;
-	beginning = false;
-	errno = error;
-	return t;
+	*(struct call_thread **)ret = t ? t : &nobody;
 }
 
-void calls_look_for_eacgm(struct call_thread *t, uint64_t now)
+void threads_look(void *thread)
 {
-	static uint64_t looked;
-	uint64_t before = __atomic_load_n(&looked, __ATOMIC_RELAXED);
-	if (now - before < LOOK_TICKS ||
-	    !__atomic_compare_exchange_n(&looked, &before, now, false, __ATOMIC_RELAXED,
-					 __ATOMIC_RELAXED))
-		return;
-	int error = errno;
+	struct call_thread *t = thread;
 	if (presence_has_ended())
 		__atomic_store_n(&t->header->stop, 1, __ATOMIC_RELAXED);
-	errno = error;
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/map64.h"
 #include "collect/gpu_folder.h"
 #include "collect/gpu_tids.h"
 #include "wire/ticks.h"
@@ -34,7 +35,8 @@ struct ring_file {
 	int fd;
 	uint32_t pid;
 	char name[32];
-	bool known; /* its header was read and holds */
+	unsigned program; /* of the process: each that it executes has a file of its own */
+	bool known;	  /* its header was read and holds */
 	bool counted;
 	uint32_t stack_shift; /* that it was told */
 	uint64_t no_slot;
@@ -58,6 +60,7 @@ struct call_rings {
 	uint8_t *chunk;
 	bool stopped;
 	uint32_t stack_shift;
+	struct map64 pids; /* of all files that there were */
 };
 
 int call_rings_open(struct call_rings **ret, const char *parent, uid_t uid, gid_t gid,
@@ -105,6 +108,7 @@ void call_rings_close(struct call_rings *r)
 		close_file(&r->files.data[i]);
 	vec_free(&r->files);
 	gpu_folder_close(&r->folder);
+	map64_free(&r->pids);
 	free(r->chunk);
 	free(r);
 }
@@ -149,8 +153,10 @@ static void add_file(struct call_rings *r, const char *name, uint32_t pid)
 	f->fd = fd;
 	f->pid = pid;
 	snprintf(f->name, sizeof(f->name), "%s", name);
+	f->program = strchr(name, '.') ? (unsigned)strtoul(strchr(name, '.') + 1, NULL, 10) : 0;
 	gpu_tids_open(&f->tids, (pid_t)pid);
 	r->past.processes++;
+	map64_set(&r->pids, pid, 1);
 }
 
 static void find_files(struct call_rings *r)
@@ -305,10 +311,50 @@ static void drain_file(struct call_rings *r, struct ring_file *f)
 		;
 }
 
+/* ---- open calls ---- */
+
+static void open_call(struct call_rings *r, const struct ring_file *f, uint32_t tid, uint32_t depth,
+		      const struct call_open *o, uint8_t flags)
+{
+	uint64_t now_ns = r->now.ns, start_ns = to_ns(r, f, o->start);
+	if (o->probe >= MAX_PROBES || o->nargs > MAX_ARGS || start_ns > now_ns)
+		return;
+	struct rec_call call = {
+		.kind = REC_CALL,
+		.flags = (uint8_t)((o->flags & FLAGS_TOLD) | flags),
+		.depth = (uint8_t)depth,
+		.nargs = o->nargs,
+		.probe = o->probe,
+		.tgid = f->pid,
+		.tid = tid,
+		.start_ns = start_ns,
+		.dur_ns = now_ns - start_ns,
+	};
+	memcpy(call.args, o->args, sizeof(call.args));
+	r->events.on_call(r->events.ctx, &call, o->mark);
+}
+
+/* flags: what these calls have besides. False where no slot from here on was ever used. */
+static bool open_calls_of(struct call_rings *r, struct ring_file *f, uint32_t i, uint8_t flags)
+{
+	struct call_slot s;
+	if (pread(f->fd, &s, sizeof(s), slot_offset(i)) != sizeof(s))
+		return false;
+	if (!s.tid)
+		return s.state != CALL_SLOT_FREE;
+	uint32_t tid = s.tid <= MAX_TID ? gpu_tids_host(&f->tids, s.tid) : 0;
+	for (uint32_t k = 0; s.state == CALL_SLOT_USED && k < s.depth && k < MAX_OPEN_CALLS; k++)
+		open_call(r, f, tid, k, &s.open[k], flags);
+	return true;
+}
+
 /* ---- processes that end ---- */
 
-static bool has_died(const struct ring_file *f)
+static bool has_died(const struct call_rings *r, const struct ring_file *f)
 {
+	for (size_t i = 0; i < r->files.len; i++)
+		if (r->files.data[i].pid == f->pid && r->files.data[i].program > f->program)
+			return true; /* it executes another one */
 	return kill((pid_t)f->pid, 0) && errno == ESRCH;
 }
 
@@ -321,7 +367,7 @@ static void add_counts(struct call_rings_stats *sum, const struct ring_file *f)
 		sum->unmatched += f->counts[i].unmatched;
 		sum->no_return += f->counts[i].no_return;
 	}
-	sum->threads += f->no_slot;
+	sum->slotless += f->no_slot;
 	sum->bad_records += f->bad_records;
 }
 
@@ -330,6 +376,14 @@ static void stop_file(const struct ring_file *f)
 	uint32_t stop = 1;
 	if (f->known)
 		pwrite(f->fd, &stop, sizeof(stop), offsetof(struct call_header, stop));
+}
+
+/* What was open when the process ended, or executed another program, has left by now. */
+static void tell_left(struct call_rings *r, struct ring_file *f)
+{
+	for (uint32_t k = 0;
+	     f->known && k < CALL_THREADS_MOST && open_calls_of(r, f, k, CALL_UNWOUND); k++)
+		;
 }
 
 static void tell_stack_shift(const struct call_rings *r, struct ring_file *f)
@@ -344,6 +398,7 @@ static void tell_stack_shift(const struct call_rings *r, struct ring_file *f)
 static void forget(struct call_rings *r, size_t i)
 {
 	struct ring_file *f = &r->files.data[i];
+	tell_left(r, f);
 	add_counts(&r->past, f);
 	unlinkat(r->folder.fd, f->name, 0);
 	close_file(f);
@@ -370,7 +425,7 @@ size_t call_rings_drain(struct call_rings *r)
 	uint64_t began_ns = r->now.ns;
 	for (size_t i = r->files.len; i-- > 0;) {
 		struct ring_file *f = &r->files.data[i];
-		bool died = has_died(f); /* before the last look */
+		bool died = has_died(r, f); /* before the last look */
 		drain_file(r, f);
 		tell_stack_shift(r, f);
 		if (r->stopped)
@@ -399,50 +454,20 @@ void call_rings_stop(struct call_rings *r)
 		stop_file(&r->files.data[i]);
 }
 
-/* ---- open calls ---- */
-
-static void open_call(struct call_rings *r, const struct ring_file *f, uint32_t tid, uint32_t depth,
-		      const struct call_open *o)
-{
-	uint64_t now_ns = r->now.ns, start_ns = to_ns(r, f, o->start);
-	if (o->probe >= MAX_PROBES || o->nargs > MAX_ARGS || start_ns > now_ns)
-		return;
-	struct rec_call call = {
-		.kind = REC_CALL,
-		.flags = (uint8_t)((o->flags & FLAGS_TOLD) | CALL_OPEN),
-		.depth = (uint8_t)depth,
-		.nargs = o->nargs,
-		.probe = o->probe,
-		.tgid = f->pid,
-		.tid = tid,
-		.start_ns = start_ns,
-		.dur_ns = now_ns - start_ns,
-	};
-	memcpy(call.args, o->args, sizeof(call.args));
-	r->events.on_call(r->events.ctx, &call, o->mark);
-}
-
-static bool open_calls_of(struct call_rings *r, struct ring_file *f, uint32_t i)
-{
-	struct call_slot s;
-	if (pread(f->fd, &s, sizeof(s), slot_offset(i)) != sizeof(s))
-		return false;
-	if (!s.tid)
-		return s.state != CALL_SLOT_FREE;
-	uint32_t tid = s.tid <= MAX_TID ? gpu_tids_host(&f->tids, s.tid) : 0;
-	for (uint32_t k = 0; s.state == CALL_SLOT_USED && k < s.depth && k < MAX_OPEN_CALLS; k++)
-		open_call(r, f, tid, k, &s.open[k]);
-	return true;
-}
-
 void call_rings_open_calls(struct call_rings *r)
 {
 	take_pair(r);
 	for (size_t i = 0; i < r->files.len; i++)
 		for (uint32_t k = 0; r->files.data[i].known && k < CALL_THREADS_MOST &&
-				     open_calls_of(r, &r->files.data[i], k);
+				     open_calls_of(r, &r->files.data[i], k, CALL_OPEN);
 		     k++)
 			;
+}
+
+bool call_rings_knew(const struct call_rings *r, pid_t pid)
+{
+	uint64_t known;
+	return map64_get(&r->pids, (uint64_t)pid, &known);
 }
 
 void call_rings_stats(const struct call_rings *r, struct call_rings_stats *ret)

@@ -46,6 +46,9 @@ void call_rings_stop(struct call_rings *r);
 /* The calls that are open now. */
 void call_rings_open_calls(struct call_rings *r);
 
+/* Whether the process had a file. */
+bool call_rings_knew(const struct call_rings *r, pid_t pid);
+
 struct call_rings_stats {
 	uint64_t calls;
 	uint64_t processes; /* that had a file */
@@ -54,7 +57,7 @@ struct call_rings_stats {
 	uint64_t elsewhere; /* or that were made on another stack or amid our own work */
 	uint64_t unmatched; /* returns of what was not open */
 	uint64_t no_return; /* calls with an upper bound as duration: they are recorded */
-	uint64_t threads;   /* that found no ring: none of their calls is recorded */
+	uint64_t slotless;  /* calls of threads that found no ring */
 	uint64_t bad_records;
 };
 void call_rings_stats(const struct call_rings *r, struct call_rings_stats *ret);

@@ -89,6 +89,10 @@ void pipeline_watch_hangs(struct pipeline *p, void (*tell)(void *ctx, const char
  * end, not only their threads and mappings, and caches that have grown are dropped. */
 void pipeline_forget_ended(struct pipeline *p);
 
+/* Likewise: any process may tell calls (pipeline_told_call), and those that come otherwise wait for
+ * these from the first on. */
+void pipeline_await_told(struct pipeline *p);
+
 /* ---- from any thread; strings are copied ---- */
 void pipeline_define_probe(struct pipeline *p, const struct pipeline_probe *probe);
 /* A named value of an enumeration; bytes: what it stands for takes so many, or 0. */

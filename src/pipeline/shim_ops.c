@@ -57,6 +57,7 @@ struct shim_ops {
 	uint64_t held_ns;	   /* when something was last let go */
 	VEC(struct held) held;
 	VEC(uint32_t) layers; /* strings, by the recording's number of probes */
+	bool all;	      /* every process may tell calls */
 	VEC(struct m_call) out;
 	VEC(struct rec_call_stack) told; /* inside, since the last pass; stack is the mark */
 	struct map64 marks;		 /* of a thread -> rec_stack.id */
@@ -170,6 +171,11 @@ void shim_ops_mark(struct pipeline *p, const struct rec_mark *mark)
 	if (s->marks.len >= MOST_MARKS) /* of threads that died before they told the calls */
 		map64_free(&s->marks);
 	map64_set(&s->marks, mark_key(mark->tid, mark->mark), mark->stack);
+}
+
+void pipeline_await_told(struct pipeline *p)
+{
+	p->shim_ops->all = true;
 }
 
 void pipeline_told_call(struct pipeline *p, const struct rec_call *call, uint32_t mark)
@@ -306,7 +312,7 @@ void shim_ops_thread(struct pipeline *p, uint32_t pid, uint32_t thread)
 {
 	struct shim_ops *s = p->shim_ops;
 	uint64_t known;
-	if (s->upto_ns.len && map64_get(&s->upto_ns, pid, &known) &&
+	if ((s->all || (s->upto_ns.len && map64_get(&s->upto_ns, pid, &known))) &&
 	    !map64_get(&s->pid_of, thread, &known))
 		map64_set(&s->pid_of, thread, pid);
 }
@@ -390,9 +396,10 @@ static void deepen(const struct shim_ops *s, struct held *held, size_t n)
 static bool has_come(const struct shim_ops *s, const struct held *h, uint64_t now_ns)
 {
 	uint64_t upto_ns;
+	if (!map64_get(&s->upto_ns, h->pid, &upto_ns))
+		return now_ns - h->came_ns > (s->all ? AROUND_NS : PATIENCE_NS);
 	return now_ns - h->came_ns > PATIENCE_NS ||
-	       (map64_get(&s->upto_ns, h->pid, &upto_ns) &&
-		h->row.start_ns + h->row.dur_ns + AROUND_NS < upto_ns);
+	       h->row.start_ns + h->row.dur_ns + AROUND_NS < upto_ns;
 }
 
 void shim_ops_pass(struct pipeline *p, bool all)

@@ -17,6 +17,13 @@
 
 #define BREAKPOINT 0xcc
 
+/* A file that a process had mapped when it was not held. */
+struct late {
+	pid_t pid;
+	uint64_t inode;
+	char *path;
+};
+
 struct insider {
 	uint64_t inode;			      /* of the library */
 	uint64_t sites, islands, entry, used; /* its virtual addresses */
@@ -27,6 +34,8 @@ struct insider {
 	struct insider_stats stats;
 	struct map64 told; /* hash of file and process: a note was made */
 	struct map64 processes;
+	VEC(pid_t) pids; /* these */
+	VEC(struct late) late;
 };
 
 static int find_symbols(struct insider *in, const char *path, struct err *e)
@@ -73,6 +82,10 @@ void insider_close(struct insider *in)
 	if (!in)
 		return;
 	attach_detach(&in->links);
+	for (size_t i = 0; i < in->late.len; i++)
+		free(in->late.data[i].path);
+	vec_free(&in->late);
+	vec_free(&in->pids);
 	map64_free(&in->told);
 	map64_free(&in->processes);
 	free(in);
@@ -161,12 +174,14 @@ static void put_pop(uint8_t **at, int reg)
 static size_t make_island(const struct writing *w, uint32_t i, const struct inside *inside,
 			  uint64_t function, uint8_t ret[CALL_ISLAND_BYTES])
 {
+	static const uint8_t push_r11[] = {0x41, 0x53};
 	static const uint8_t lea_r11[] = {0x4c, 0x8d, 0x1d};
 	static const uint8_t jmp[] = {0xe9};
 	uint8_t *at = ret;
 	uint64_t island = island_at(w, i);
 	size_t both = (size_t)inside->kept + inside->moved;
 	put_pop(&at, inside->pushed);
+	put(&at, push_r11, sizeof(push_r11));
 	put(&at, lea_r11, sizeof(lea_r11));
 	put_distance(&at, island + (size_t)(at - ret), site_at(w, i));
 	put(&at, jmp, sizeof(jmp));
@@ -177,7 +192,8 @@ static size_t make_island(const struct writing *w, uint32_t i, const struct insi
 	return original;
 }
 
-_Static_assert(2 + 7 + 5 + PROLOGUE_BYTES + CALL_JUMP_BYTES <= CALL_ISLAND_BYTES, "it has room");
+_Static_assert(2 + 2 + 7 + 5 + PROLOGUE_BYTES + CALL_JUMP_BYTES <= CALL_ISLAND_BYTES,
+	       "it has room");
 
 /* ---- one file ---- */
 
@@ -308,6 +324,14 @@ static bool is_probed(const struct writing *w, const struct probed_file *f,
 	return true; /* a mapping that has none of them */
 }
 
+static void tell(struct tracer *t, pid_t pid, const char *path, const char *why)
+{
+	char *text = xasprintf(
+		"process %d: calls that are probed inside of it are not recorded: %s", pid, why);
+	tracer_note(t, path, text);
+	free(text);
+}
+
 static void tell_once(struct tracer *t, const struct scan *s, const struct probed_file *f,
 		      const char *why)
 {
@@ -315,10 +339,41 @@ static void tell_once(struct tracer *t, const struct scan *s, const struct probe
 	if (map64_get(&t->insider->told, key, &known))
 		return;
 	map64_set(&t->insider->told, key, 1);
-	char *text = xasprintf(
-		"process %d: calls that are probed inside of it are not recorded: %s", s->pid, why);
-	tracer_note(t, f->path, text);
-	free(text);
+	tell(t, s->pid, f->path, why);
+}
+
+/* Who loads a library is first seen with it when nobody holds it, often, and held right after. */
+static void set_late(struct insider *in, const struct scan *s, const struct probed_file *f,
+		     bool late)
+{
+	for (size_t i = in->late.len; i-- > 0;) {
+		struct late *l = &in->late.data[i];
+		if (l->pid != s->pid || l->inode != f->inode)
+			continue;
+		if (late)
+			return;
+		free(l->path);
+		*l = in->late.data[--in->late.len];
+	}
+	if (late)
+		*vec_push(&in->late) = (struct late){s->pid, f->inode, xstrdup(f->path)};
+}
+
+void insider_tell(struct tracer *t)
+{
+	struct insider *in = t->insider;
+	for (size_t i = 0; i < in->late.len; i++) {
+		tell(t, in->late.data[i].pid, in->late.data[i].path,
+		     "it ran the library before it could be held");
+		free(in->late.data[i].path);
+	}
+	in->late.len = 0;
+}
+
+void insider_processes(const struct insider *in, void (*visit)(void *ctx, pid_t pid), void *ctx)
+{
+	for (size_t i = 0; i < in->pids.len; i++)
+		visit(ctx, in->pids.data[i]);
 }
 
 static bool find_shim(struct writing *w, const struct scan *s)
@@ -352,7 +407,12 @@ static void probe_mapping(struct tracer *t, const struct scan *s, struct writing
 		tell_once(t, s, f, "there are too many");
 	else if (strange)
 		tell_once(t, s, f, "its code is not as the file has it");
+	uint64_t known;
+	set_late(w->in, s, f, false);
+	if (map64_get(&w->in->processes, (uint64_t)s->pid, &known))
+		return;
 	map64_set(&w->in->processes, (uint64_t)s->pid, 1);
+	*vec_push(&w->in->pids) = s->pid;
 }
 
 void insider_probe(struct tracer *t, const struct scan *s)
@@ -376,9 +436,9 @@ void insider_probe(struct tracer *t, const struct scan *s)
 		else if (!has_shim)
 			tell_once(t, s, f, "it has not loaded " CALL_SHIM);
 		else if (is_probed(&w, f, m))
-			continue;
+			set_late(w.in, s, f, false);
 		else if (!s->sequence)
-			tell_once(t, s, f, "it ran the library before it could be held");
+			set_late(w.in, s, f, true);
 		else
 			probe_mapping(t, s, &w, f, m);
 	}

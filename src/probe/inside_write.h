@@ -18,6 +18,12 @@ int insider_take_stacks(struct insider *in, enum attach_method method, int progr
  * it cannot, a note says why. */
 void insider_probe(struct tracer *t, const struct scan *s);
 
+/* The notes about processes that had run a library before they could be held: once it is known that
+ * they were not held for it later. */
+void insider_tell(struct tracer *t);
+
+void insider_processes(const struct insider *in, void (*visit)(void *ctx, pid_t pid), void *ctx);
+
 /* Functions that were probed so, and processes; and how long that took in sum. */
 struct insider_stats {
 	uint64_t places, processes, ns;

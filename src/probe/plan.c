@@ -21,6 +21,7 @@ struct work {
 	struct file_plan *out;
 	struct map64 taken;	    /* file offsets that have a site */
 	struct map64 off_operators; /* hashes of names */
+	VEC(uint64_t) doors;	    /* addresses of all symbols, sorted; where they are asked for */
 	struct torch_names *names;  /* loaded when the first operator is met */
 	int py_layout;		    /* index, -1 not looked up, -2 not to be had */
 	uint32_t py_version;
@@ -324,6 +325,50 @@ static bool is_called(const char *symbol)
 	return !strstr(symbol, ".cold") && strcmp(symbol, "_start");
 }
 
+static int add_door(const struct elf_symbol *sym, void *ctx)
+{
+	struct work *w = ctx;
+	*vec_push(&w->doors) = sym->address;
+	return 0;
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* Whether another symbol lies in the first n bytes of the function at an address: it may be called
+ * as well. */
+static bool has_other_door(struct work *w, uint64_t address, size_t n)
+{
+	if (!w->doors.len) {
+		elf_file_symbols(w->file, add_door, w);
+		qsort(w->doors.data, w->doors.len, sizeof(*w->doors.data), compare_addresses);
+	}
+	size_t low = 0, high = w->doors.len;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (w->doors.data[middle] <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < w->doors.len && w->doors.data[low] - address < n;
+}
+
+/* What a probe inside the process has to know. */
+static void look_inside(struct work *w, struct site *s, const struct elf_symbol *sym,
+			const uint8_t *code, uint32_t place)
+{
+	const char *why;
+	s->inside = inside_plan(&w->plan->probes.data[s->probe], code, sym->size, place, &why);
+	if (s->inside.moved &&
+	    has_other_door(w, sym->address, (size_t)s->inside.kept + s->inside.moved))
+		s->inside.moved = 0;
+	w->result->inside += s->inside.moved > 0;
+}
+
 static int visit_symbol(const struct elf_symbol *sym, void *ctx)
 {
 	struct work *w = ctx;
@@ -356,11 +401,9 @@ static int visit_symbol(const struct elf_symbol *sym, void *ctx)
 		return w->rc;
 	struct site *s =
 		add_site(w, info, offset, 0, en->instant ? SITE_INSTANT : SITE_SPAN, place.cost);
-	const char *why;
 	/* all of the function is to be seen: it may jump back to where the jump is put */
 	if (w->plan->inside && sym->size == len)
-		s->inside = inside_plan(info, code, len, place.offset, &why);
-	w->result->inside += s->inside.moved > 0;
+		look_inside(w, s, sym, code, place.offset);
 	return 0;
 }
 
@@ -567,6 +610,7 @@ int plan_file(struct plan *p, const struct elf_file *f, const char *path, struct
 	}
 	mark_callbacks(&w, first);
 	map64_free(&w.off_operators);
+	vec_free(&w.doors);
 	map64_free(&w.taken);
 	torch_names_free(w.names);
 	if (w.rc) {

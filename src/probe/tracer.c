@@ -352,8 +352,8 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 	if (!rc && opts->inside)
 		rc = insider_open(&t->insider, opts->inside, e);
 	if (!rc && opts->inside && opts->stacks)
-		rc = insider_take_stacks(t->insider, t->method,
-					 prog_fd(t->bpf->progs.inside_stack), e);
+		rc = insider_take_stacks(t->insider, t->method, prog_fd(t->bpf->progs.inside_stack),
+					 e);
 	if (!rc && t->can_hold)
 		rc = tracer_guard_start(t, e);
 	if (!rc)
@@ -399,6 +399,8 @@ void tracer_freeze(struct tracer *t)
 {
 	set_flag(&t->bpf->bss->frozen, true);
 	set_flag(&t->bpf->bss->closing, true);
+	if (t->insider)
+		insider_tell(t);
 }
 
 static int switch_on(struct tracer *t, const struct probed_file *f, struct site_group *g,
@@ -545,6 +547,12 @@ void tracer_stats(const struct tracer *t, struct tracer_stats *ret)
 				ret->sites_stepped += sg->sites.data[s].cost == INSN_STEPPED;
 		}
 	}
+}
+
+void tracer_inside_processes(const struct tracer *t, void (*visit)(void *ctx, pid_t pid), void *ctx)
+{
+	if (t->insider)
+		insider_processes(t->insider, visit, ctx);
 }
 
 void tracer_results(const struct tracer *t,

@@ -225,6 +225,10 @@ void tracer_spendings(const struct tracer *t, struct tracer_spending ret[SPENT_K
 /* The processor time of the processes that work for this one: the guard, those that read files. */
 uint64_t tracer_helpers_cpu_ns(const struct tracer *t);
 
+/* The processes that had probes written into them (opts.inside). */
+void tracer_inside_processes(const struct tracer *t, void (*visit)(void *ctx, pid_t pid),
+			     void *ctx);
+
 /* Catalog entries that no file wanted, and per file what each entry found. */
 void tracer_results(const struct tracer *t,
 		    void (*visit)(void *ctx, const char *path, const struct entry_result *r),

@@ -219,5 +219,6 @@ void follow_end(struct session *s)
 	metas_note_missing(s);
 	metas_end(s);
 	mover_stop(s);
+	inside_metas(s);
 	silence_end(s);
 }

@@ -96,6 +96,7 @@ struct told_inside {
 	struct call_rings *rings; /* the mover's while it runs; NULL: the kernel has all probes */
 	char library[4096];
 	uint64_t drained_ns;
+	size_t silent;	  /* processes with probes that told nothing */
 	struct err error; /* why there are none, to be told */
 };
 
@@ -217,7 +218,7 @@ size_t inside_drain(struct session *s);
 void inside_finish(struct session *s);
 void inside_losses(struct session *s);
 uint64_t inside_lost_calls(const struct session *s);
-void inside_metas(struct session *s, const struct tracer_stats *stats);
+void inside_metas(struct session *s);
 void inside_close(struct session *s);
 
 /* session_attach.c: the shim comes into processes that run. saw, gone: a process's mappings and its

@@ -16,7 +16,7 @@
 
 #define PARENT	 "/dev/shm"
 #define SUBJECT	 "probes inside"
-#define DRAIN_NS 4000000ULL /* a ring holds 30,000 calls */
+#define DRAIN_NS 4000000ULL /* a ring holds 60,000 calls */
 
 bool inside_is_on(const struct session *s)
 {
@@ -90,6 +90,8 @@ void inside_prepare(struct session *s, char **environment)
 
 void inside_tell(struct session *s)
 {
+	if (inside_is_on(s))
+		pipeline_await_told(s->pipeline);
 	if (s->inside.error.msg[0])
 		pipeline_note(s->pipeline, SUBJECT, s->inside.error.msg);
 }
@@ -123,7 +125,7 @@ uint64_t inside_lost_calls(const struct session *s)
 	if (!s->inside.rings)
 		return 0;
 	call_rings_stats(s->inside.rings, &st);
-	return st.full + st.deep + st.elsewhere;
+	return st.full + st.deep + st.elsewhere + st.slotless;
 }
 
 static void tell_loss(struct session *s, const char *cause, uint64_t total)
@@ -141,23 +143,46 @@ void inside_losses(struct session *s)
 	tell_loss(s, "inside_full", st.full);
 	tell_loss(s, "inside_deep", st.deep);
 	tell_loss(s, "inside_elsewhere", st.elsewhere);
-	tell_loss(s, "inside_thread", st.threads);
+	tell_loss(s, "inside_thread", st.slotless);
 	tell_loss(s, "inside_record", st.bad_records);
 	tell_loss(s, "inside_unmatched", st.unmatched);
 	tell_loss(s, "inside_no_return", st.no_return);
 }
 
-void inside_metas(struct session *s, const struct tracer_stats *stats)
+static void count_silent(void *ctx, pid_t pid)
+{
+	struct session *s = ctx;
+	s->inside.silent += !call_rings_knew(s->inside.rings, pid);
+}
+
+/* Those that have probes, and could tell nothing: they may have called nothing, too. */
+static void tell_silent(struct session *s)
+{
+	tracer_inside_processes(s->tracer, count_silent, s);
+	if (!s->inside.silent)
+		return;
+	char *text = xasprintf("%zu process%s told no call: none was made, or it may make no file "
+			       "in %s (another user, limits of files, a filter of system calls)",
+			       s->inside.silent, s->inside.silent > 1 ? "es" : "", PARENT);
+	pipeline_note(s->pipeline, SUBJECT, text);
+	free(text);
+}
+
+/* The mover has ended. */
+void inside_metas(struct session *s)
 {
 	struct call_rings_stats st;
+	struct tracer_stats stats;
 	if (!s->inside.rings)
 		return;
+	tracer_stats(s->tracer, &stats);
 	call_rings_stats(s->inside.rings, &st);
-	pipeline_meta(s->pipeline, "inside_places", "%lu", (unsigned long)stats->places_inside);
+	pipeline_meta(s->pipeline, "inside_places", "%lu", (unsigned long)stats.places_inside);
 	pipeline_meta(s->pipeline, "inside_processes", "%lu",
-		      (unsigned long)stats->inside_processes);
-	pipeline_meta(s->pipeline, "inside_ms", "%.1f", (double)stats->inside_ns / 1e6);
+		      (unsigned long)stats.inside_processes);
+	pipeline_meta(s->pipeline, "inside_ms", "%.1f", (double)stats.inside_ns / 1e6);
 	pipeline_meta(s->pipeline, "inside_calls", "%lu", (unsigned long)st.calls);
+	tell_silent(s);
 }
 
 void inside_close(struct session *s)

@@ -158,7 +158,6 @@ void metas_end(struct session *s)
 	write_number(s, "files_cached", st.files_cached);
 	write_number(s, "files_expected", st.files_expected);
 	write_number(s, "places_mapped", st.places_mapped);
-	inside_metas(s, &st);
 	if (!s->opts->stacks && !s->opts->sample_hz && !s->opts->waits)
 		return;
 	write_number(s, "unwind_files", st.unwinder.files);

@@ -1,0 +1,683 @@
+#!/usr/bin/env python3
+"""inside_test.py - calls that are told inside of the job's processes (record --probes inprocess):
+the job does what it does untraced, whatever it does with its arguments, frames, signals, threads,
+processes and libraries, and what is recorded is what the kernel's probes record."""
+
+import collections
+import json
+import os
+import shutil
+import signal
+import time
+
+from harness import (EACGM, LIBTARGET, Recording, expect, log_of, main, size_of, skip, target,
+                     test)
+
+JOB = target("inside_job")
+LIBRARY = target("libinside_torture.so")
+PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
+KERNEL, INSIDE = ("--probes", "kernel"), ("--probes", "inprocess")
+
+CATALOG = """catalog: 1
+layer: torch
+libraries: ["libinside_torture.so*"]
+probes:
+  - id: torture.any
+    symbols: ["_Z*t_p_*", "t_p_*", "_ZN7torture*"]
+  - id: torture.numbers
+    symbols: ["_Z*t_v2_*"]
+    signature: "(u64 a, u64 b) -> u64"
+"""
+
+# Calls that were made and are in no recording, by what the recording says. Threads are counted, not
+# their calls (inside_thread).
+UNTOLD = ("ring_full", "signal_stack", "stack_full", "inside_full", "inside_deep",
+          "inside_elsewhere", "inside_thread", "inside_record")
+
+
+def options(t, *more):
+    if not os.path.exists(JOB):
+        skip("%s is not built" % JOB)
+    path = t.path("torture.yaml")
+    with open(path, "w") as f:
+        f.write(CATALOG)
+    return ("--catalog", path, "--layers", "torch", "--profile", "off", "--waits", "off", *more)
+
+
+class Calls:
+    """What a recording holds. Only of libinside_torture.so unless layer is given."""
+
+    def __init__(self, t, rec, layer="torch"):
+        self.rec = rec
+        out = t.path("calls%d.jsonl" % len(t.started))
+        r = t.run([EACGM, "export", rec.path, "-f", "jsonl", "-o", out])
+        expect(r.status == 0, "export failed: %s" % r)
+        with open(out) as f:
+            rows = [json.loads(line) for line in f]
+        self.meta = rows[0]
+        self.lost = self.meta.get("lost_by_cause", {})
+        self.rows = sorted((row for row in rows if row.get("type") == "call" and
+                            row["layer"] == layer),
+                           key=lambda row: (row["start_ns"], row["depth"]))
+        self.names = collections.Counter(row["name"] for row in self.rows)
+        self.exact = collections.Counter(map(told, self.rows))
+        self.notes = str([row for row in rows if row.get("type") == "note"]) + rec.ran.err
+
+    def number(self, key):
+        return int(self.meta.get(key, 0))
+
+    def untold(self, *causes):
+        return sum(self.lost.get(c, 0) for c in causes or UNTOLD)
+
+    def expect_inside(self, least=1):
+        # inside_calls has a test of its own
+        expect(self.number("inside_places") >= least, "not told inside: %d places, %d calls; %s" % (
+                   self.number("inside_places"), self.number("inside_calls"), self.notes[-800:]))
+
+
+def told(row):
+    return (row["name"], row["depth"], ",".join(sorted(row.get("flags") or [])),
+            json.dumps(row.get("args"), sort_keys=True))
+
+
+def differ(a, b):
+    """The first differences of two counters."""
+    more, less = a - b, b - a
+    return "only by the kernel %d: %r; only inside %d: %r" % (
+        sum(more.values()), list(more.items())[:6], sum(less.values()), list(less.items())[:6])
+
+
+def sums(out):
+    return [line for line in out.splitlines() if line.startswith("sum ")]
+
+
+def traced(t, cmd, where, alone, *more):
+    """Under eacgm it prints and ends as it does alone."""
+    rec = t.record(cmd, *options(t, *where, *more), status=None)
+    how = where[-1]
+    expect(rec.ran.status == 0 and alone.status == 0,
+           "untraced it ends with %d, %s with %d: %s" % (
+               alone.status, how, rec.ran.status, rec.ran))
+    expect(sums(alone.out) and sums(rec.ran.out) == sums(alone.out),
+           "untraced %s%s %s%s" % (alone.out, alone.err, how, rec.ran))
+    return Calls(t, rec)
+
+
+def by_both(t, *case, least=1):
+    """The same job untraced, by the kernel and inside."""
+    options(t)
+    cmd = [JOB, *map(str, case)]
+    alone = t.run(cmd)
+    # inside first: where the job is harmed, that is what is told
+    inside = traced(t, cmd, INSIDE, alone)
+    kernel = traced(t, cmd, KERNEL, alone)
+    inside.expect_inside(least)
+    expect(kernel.number("inside_places") == 0, "the kernel's: %r" % kernel.meta)
+    expect(kernel.rows, "nothing was recorded: %s" % kernel.rec.ran)
+    return kernel, inside
+
+
+def same(t, *case, least=1, compare=lambda c: c.exact):
+    kernel, inside = by_both(t, *case, least=least)
+    expect(compare(kernel) == compare(inside), "%s; lost %r, inside %r" % (
+        differ(compare(kernel), compare(inside)), kernel.lost, inside.lost))
+    expect(not kernel.untold() and not inside.untold(), "lost by the kernel %r, inside %r" % (
+        kernel.lost, inside.lost))
+    return kernel, inside
+
+
+def plainly(calls):
+    """Where flags of a call depend on when it was interrupted: names and arguments."""
+    return calls.names
+
+
+def valued(calls):
+    """Without the depth: where calls are the kernel's and others are not, that has its own test."""
+    return collections.Counter((row["name"], json.dumps(row.get("args"))) for row in calls.rows)
+
+
+def by_process(calls):
+    """How many calls each process made, whatever its number."""
+    counts = collections.Counter(row["pid"] for row in calls.rows)
+    return collections.Counter(counts.values())
+
+
+# ---- arguments ----
+
+
+@test("arguments of all kinds, on the stack and in registers, recursion, tail calls")
+def _(t):
+    kernel, inside = same(t, "arguments", 50, least=20)
+    order = [[told(row) for row in c.rows] for c in (kernel, inside)]
+    first = next((i for i, pair in enumerate(zip(*order)) if pair[0] != pair[1]), None)
+    expect(order[0] == order[1], "in another order from call %r on: %r" % (
+        first, first and [o[first:first + 4] for o in order]))
+
+
+@test("the recording says how many calls were told inside")
+def _(t):
+    _kernel, inside = by_both(t, "jump", 20)
+    by_kernel = inside.names["t_v2_leaf"]
+    expect(by_kernel and inside.number("inside_calls") == len(inside.rows) - by_kernel,
+           "inside_calls is %r of %d, of which %d are the kernel's" % (
+               inside.meta.get("inside_calls"), len(inside.rows), by_kernel))
+
+
+for what in ("c", "struct", "structs", "varargs"):
+    @test("more on the stack than is known of a function: %s" % what)
+    def _(t, what=what):
+        same(t, "big", 20, what)
+
+
+@test("a function that its callers know to leave registers alone (-fipa-ra)")
+def _(t):
+    kernel, _inside = same(t, "local", 50)
+    expect(kernel.names["t_p_hidden"] == 50, "calls: %r" % kernel.names)
+
+
+@test("arguments in ymm registers at the first call of a thread")
+def _(t):
+    with open("/proc/cpuinfo") as f:
+        if " avx2 " not in f.read():
+            skip("no AVX2")
+    same(t, "vectors", 10)
+
+
+@test("a function with a second entry where the jump would be")
+def _(t):
+    same(t, "doors", 50, least=0)
+
+
+@test("more calls open than are kept: that is counted, and the rest is right")
+def _(t):
+    kernel, inside = by_both(t, "deep", 300)
+    for c in (kernel, inside):
+        expect(sum(c.names.values()) + c.untold() == 302, "%r and lost %r of 302" % (
+            c.names, c.lost))
+    expect(inside.lost.get("inside_deep") == 301 - 128, "inside: %r" % inside.lost)
+
+
+# ---- ways out ----
+
+
+@test("C++ exceptions, 10,000 times, caught by probed and unprobed callers, rethrown", 120)
+def _(t):
+    kernel, _inside = same(t, "throw", 2700)
+    expect(kernel.names["t_v2_throw"] > 10000, "calls: %r" % kernel.names)
+
+
+@test("C++ exceptions in four threads at once")
+def _(t):
+    same(t, "throw-threads", 150)
+
+
+@test("longjmp over probed frames")
+def _(t):
+    same(t, "jump", 1000)
+
+
+# ---- signals ----
+
+
+class Counts:
+    """Calls by name and losses, of long recordings."""
+
+    def __init__(self, rec):
+        self.rec = rec
+        self.names = collections.Counter()
+        for f in rec.report["functions"]:
+            if f["layer"] == "torch":
+                self.names[f["name"]] += f["calls"]
+        self.unwound = sum(f.get("unwound_calls") or 0 for f in rec.report["functions"])
+        self.lost = rec.report["recording"].get("lost_by_cause", {})
+
+    untold = Calls.untold
+
+
+def made_by(out):
+    return sum(int(line.split()[1]) for line in out.splitlines()
+               if line.startswith(("main ", "handler ")))
+
+
+def signals(t, how):
+    """Calls and losses add up to what the job says it has made; of recursions beyond that, none."""
+    options(t)
+    for where in (INSIDE, KERNEL):
+        rec = t.record([JOB, "signals", "40", how], *options(t, *where), status=None)
+        expect(rec.ran.status == 0, "the job: %s" % rec.ran)
+        yield Counts(rec), made_by(rec.ran.out)
+
+
+def add_up(c, made):
+    seen, lost = sum(c.names.values()), c.untold()
+    print("# %d calls and %d lost of %d: %r" % (seen, lost, made, {
+        k: v for k, v in c.lost.items() if v}))
+    return seen + lost, "%d calls and %d lost are not the %d made: %r" % (seen, lost, made, c.lost)
+
+
+for how in ("ordinary", "alternate", "inside"):
+    @test("signal handlers that call what is probed, amid calls: stack %s" % how)
+    def _(t, how=how):
+        for c, made in signals(t, how):
+            both, message = add_up(c, made)
+            expect(both == made, message)
+            expect(not c.unwound, "%d calls are told as left: %r" % (c.unwound, c.lost))
+
+
+@test("signal handlers that are left by siglongjmp")
+def _(t):
+    for c, made in signals(t, "jump"):
+        # the job counts calls when they have returned: each of 40 jumps leaves up to six uncounted
+        both, message = add_up(c, made)
+        expect(0 <= both - made <= 6 * 40, message)
+
+
+@test("the first call of a process, in a handler that interrupts malloc")
+def _(t):
+    options(t)
+    rec = t.record([JOB, "first", "30"], *options(t, *INSIDE), status=None)
+    expect(rec.ran.status == 0, "processes hang: %s" % rec.ran)
+
+
+# ---- processes ----
+
+
+@test("fork inside a probed function, vfork and exec, posix_spawn, daemons without descriptors")
+def _(t):
+    same(t, "processes", 2, compare=valued)
+
+
+@test("calls of both kinds in one another have the same depth, also in a process that is young")
+def _(t):
+    same(t, "processes", 3)
+
+
+@test("exec of itself from inside a probed function, twice")
+def _(t):
+    kernel, inside = by_both(t, "exec", 2)
+    wanted = {"t_v2_around_leaf": 60, "t_v2_leaf": 60, "t_v2_plain": 60}
+    for c in (kernel, inside):
+        expect({n: c.names[n] for n in wanted} == wanted, "calls: %r, lost %r" % (c.names, c.lost))
+    expect(kernel.names == inside.names, differ(kernel.names, inside.names))
+
+
+@test("the system call fork: child and parent call at once")
+def _(t):
+    same(t, "raw-fork", 1000, compare=by_process)
+
+
+@test("short programs one after another, of a library that is seen for the first time")
+def _(t):
+    options(t)
+    cmd = ["sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do %s jump 5; done" % JOB]
+    alone, found = t.run(cmd), []
+    for i, where in enumerate((KERNEL, INSIDE, INSIDE, INSIDE)):
+        rec = t.record(cmd, *options(t, *where), env={"EACGM_CACHE": t.path("cache%d" % i)})
+        expect(sums(rec.ran.out) == sums(alone.out), "the job: %s" % rec.ran)
+        found.append(Calls(t, rec))
+    for c in found[1:]:
+        expect(c.names == found[0].names and "not recorded" not in c.notes, "%s; lost %r; %s" % (
+            differ(found[0].names, c.names), c.lost, c.notes[:600]))
+
+
+@test("a child that becomes another user")
+def _(t):
+    kernel, inside = by_both(t, "nobody", 30)
+    expect(inside.names == kernel.names or inside.untold() or "not recorded" in inside.notes,
+           "nothing is said of what is missing: %s; lost %r" % (
+               differ(kernel.names, inside.names), inside.lost))
+
+
+@test("a job that may write small files only")
+def _(t):
+    options(t)
+    cmd = ["sh", "-c", "ulimit -f 2000; exec %s arguments 5" % JOB]
+    alone = t.run(cmd)
+    inside = traced(t, cmd, INSIDE, alone)
+    kernel = traced(t, cmd, KERNEL, alone)
+    expect(inside.names == kernel.names or inside.untold() or "told no call" in inside.notes,
+           "nothing is said of what is missing: %s" % differ(kernel.names, inside.names))
+
+
+@test("a program that is started without the environment: that its calls are missing is said")
+def _(t):
+    options(t)
+    cmd = ["env", "-i", JOB, "arguments", "5"]
+    inside = traced(t, cmd, INSIDE, t.run(cmd))
+    expect(inside.rows or "not recorded" in inside.notes, "nothing is said: %s" % inside.notes)
+
+
+# ---- threads ----
+
+
+@test("a hundred threads in turns, of a thousand calls each")
+def _(t):
+    same(t, "turns", 333, 100, compare=valued)
+
+
+@test("many short threads, never more than one at once, find a slot each")
+def _(t):
+    same(t, "turns", 5, 400, compare=valued)
+
+
+@test("threads that end, or are cancelled, inside a probed function")
+def _(t):
+    same(t, "ends", 30)
+
+
+for others in ((), ("called",)):
+    @test("a thread to be cancelled calls what is no cancellation point, %s" % (
+        "after others" if others else "the first of all"))
+    def _(t, others=others):
+        same(t, "cancelled", 3, *others, compare=plainly)
+
+
+@test("eighty threads at once: those without a slot are told, the job is right")
+def _(t):
+    kernel, inside = by_both(t, "at-once", 200, 80)
+    lost = inside.lost.get("inside_thread", 0)
+    expect(0 < lost <= 16 * 420, "inside: %r" % inside.lost)
+    # t_v2_leaf is the kernel's either way
+    expect(sum(kernel.names.values()) == 80 * 630, "kernel: %r" % kernel.names)
+    expect(inside.names["t_v2_leaf"] == 80 * 210 and
+           inside.names["t_v2_plain"] + inside.names["t_v2_around_leaf"] + lost == 80 * 420,
+           "inside: %r, lost %r" % (
+               inside.names, inside.lost))
+
+
+@test("destructors of keys that call what is probed, again and again")
+def _(t):
+    kernel, inside = by_both(t, "keys", 100)
+    expect(sum(kernel.names.values()) == sum(inside.names.values()) +
+           inside.lost.get("inside_thread", 0), "kernel %r, inside %r, lost %r" % (
+               kernel.names, inside.names, inside.lost))
+
+
+# ---- libraries ----
+
+
+def copies(t, *names):
+    for name in names:
+        shutil.copy(LIBRARY, t.path(name))
+    return [t.path(name) for name in names]
+
+
+@test("dlopen and dlclose again and again, at the same and at other addresses", 90)
+def _(t):
+    options(t)
+    same(t, "loads", 40, *copies(t, "libinside_torture.so.1", "libinside_torture.so.2"))
+
+
+@test("more dlopen and dlclose than there is room for: what is missing is said", 90)
+def _(t):
+    options(t)
+    cmd = [JOB, "loads", "220", *copies(t, "libinside_torture.so.1", "libinside_torture.so.2")]
+    inside = traced(t, cmd, INSIDE, t.run(cmd))
+    made = 220 + sum(i % 7 == 3 for i in range(220)) + 220 * 4
+    expect(inside.names["t_v2_around_leaf"] + inside.names["t_v2_deep"] >= 2000 or
+           "not recorded" in inside.notes, "%r of about %d, and nothing is said: %s" % (
+               inside.names, made, inside.notes[-600:]))
+
+
+# ---- eacgm ends amid the job ----
+
+
+class Said:
+    """What eacgm said, in the place of harness.Result."""
+
+    def __init__(self, err):
+        self.err = err
+
+
+class Until:
+    """A job that goes on until it is told to end, and tells how many calls it has made."""
+
+    CALLS = 300
+
+    def __init__(self, t, name="until", where=None):
+        self.t, self.path = t, t.path(name)
+        cmd = [JOB, "until", str(self.CALLS), self.path]
+        self.out = open(self.path + ".out", "w+")
+        if where is None:
+            self.p = t.start(cmd, stdout=self.out, stderr=self.out)
+        else:
+            self.recording = t.path(name + ".eacgm")
+            self.p = t.start([EACGM, "record", "-o", self.recording, *options(t, *where), "--",
+                              *cmd], stdout=self.out, stderr=self.out)
+        self.more(5)
+
+    def read(self):
+        try:
+            with open(self.path) as f:
+                return [tuple(map(int, line.split())) for line in f if line.endswith("\n")]
+        except FileNotFoundError:
+            return []
+
+    def more(self, rows=10):
+        """Waits until it has called so much more; returns the rows since."""
+        n = len(self.read())
+        self.t.wait_for(lambda: len(self.read()) >= n + rows, "the job to go on", 40)
+        return self.read()[n:]
+
+    def end(self):
+        """It ends right, whoever is its parent by now: its checksum is of all that it called."""
+        with open(self.path + ".end", "w"):
+            pass
+        self.t.wait_for(lambda: "sum " in self.said() or "wrong" in self.said(), "its end", 40)
+        expect(sums(self.said()) == ["sum %016x" % 1], "the job: %s" % self.said())
+
+    def said(self):
+        self.out.flush()
+        with open(self.out.name) as f:
+            return f.read()
+
+
+def best_ns(rows):
+    return min((b[0] - a[0]) / (b[1] - a[1]) for a, b in zip(rows, rows[1:]))
+
+
+def folder_of(t, job):
+    """By the environment of a process."""
+    def look():
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/cmdline" % pid) as f:
+                    words = f.read().split("\0")
+                with open("/proc/%s/environ" % pid) as f:
+                    env = dict(x.split("=", 1) for x in f.read().split("\0") if "=" in x)
+            except OSError:
+                continue
+            if words[0] == JOB and job.path in words and "EACGM_CALL_RINGS" in env:
+                return env["EACGM_CALL_RINGS"]
+        return None
+    return t.wait_for(look, "the job's environment")
+
+
+@test("kill -9 of eacgm amid the run: the job goes on, cheaply, and nothing is left", 90)
+def _(t):
+    options(t)
+    alone = Until(t, "alone")
+    untraced_ns = best_ns(alone.more(20))
+    alone.end()
+    job = Until(t, "killed", INSIDE)
+    folder = folder_of(t, job)
+    expect(os.path.isdir(folder), "no folder %s" % folder)
+    t.wait_for(lambda: size_of(job.recording) > 50000, "something is recorded", 30)
+    os.kill(job.p.pid, signal.SIGKILL)
+    job.p.wait()
+    # until its ring is full the job writes into it, and looks once a second who reads
+    job.more(100)
+    expect(Recording(t, job.recording, "").count("t_v2_plain") > 0, "it can be read")
+    os.utime(folder, (1, 1))  # a new one may be being made: only old ones are taken for left
+    t.record(["true"], *options(t, *INSIDE))
+    expect(not os.path.exists(folder), "%s is left" % folder)
+    killed_ns = min(best_ns(job.more(20)) for _ in range(3))
+    job.end()
+    print("# ns a call: untraced %.1f, after the kill %.1f" % (untraced_ns, killed_ns))
+    expect(killed_ns < 20 * untraced_ns, "ns a call: untraced %.1f, after the kill %.1f" % (
+        untraced_ns, killed_ns))
+
+
+@test("an eacgm that is stopped for two seconds and goes on: what is lost is counted", 90)
+def _(t):
+    job = Until(t, "stopped", INSIDE)
+    os.kill(job.p.pid, signal.SIGSTOP)
+    time.sleep(2)
+    job.more()
+    os.kill(job.p.pid, signal.SIGCONT)
+    job.more(5)
+    job.end()
+    t.wait_for(lambda: job.p.poll() is not None, "eacgm's end", 40)
+    expect(job.p.returncode == 0, "eacgm ends with %r: %s" % (job.p.returncode, job.said()))
+    made = job.read()[-1][1] * 3
+    rec = Recording(t, job.recording, Said(job.said()))
+    c = Calls(t, rec)
+    c.expect_inside()
+    expect(sum(c.names.values()) + c.untold() == made, "%r and %r lost of %d" % (
+        c.names, c.lost, made))
+
+
+@test("Ctrl-C twice ends eacgm, and the job goes on", 90)
+def _(t):
+    job = Until(t, "interrupted", INSIDE)
+    folder = folder_of(t, job)
+    # only eacgm gets it: with a terminal the command would as well
+    os.kill(job.p.pid, signal.SIGINT)
+    job.more(5)
+    os.kill(job.p.pid, signal.SIGINT)
+    t.wait_for(lambda: job.p.poll() is not None, "eacgm's end", 40)
+    job.more(20)
+    expect(not os.path.exists(folder), "%s is left" % folder)
+    job.end()
+    c = Calls(t, Recording(t, job.recording, Said(job.said())))
+    c.expect_inside()
+    expect(c.names["t_v2_plain"] > 0, "calls: %r" % c.names)
+
+
+# ---- with others ----
+
+
+TRAINING = """
+import sys, torch
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+torch.set_num_threads(1)
+F = torch.nn.functional
+mlp = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16),
+                          torch.nn.Linear(16, 4))
+conv = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(),
+                           torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten(),
+                           torch.nn.Linear(16, 3))
+told = []
+for net, shape, classes in ((mlp, (5, 8), 4), (conv, (3, 1, 10, 10), 3)):
+    o = torch.optim.Adam(net.parameters(), lr=0.01)
+    for i in range(6):
+        o.zero_grad()
+        loss = F.cross_entropy(net(torch.randn(*shape)), torch.arange(shape[0]) % classes)
+        loss.backward()
+        o.step()
+        told.append(loss.item().hex())
+a, b = torch.ones(2, 3), torch.ones(2, 3)
+caught = 0
+for i in range(200):
+    try:
+        a @ b
+    except RuntimeError:
+        caught += 1
+data = TensorDataset(torch.randn(40, 8), torch.arange(40) % 4)
+total = 0.0
+for x, y in DataLoader(data, batch_size=5, num_workers=2):
+    total += F.cross_entropy(mlp(x), y).item()
+print("sum", caught, total.hex(), " ".join(told))
+"""
+
+
+@test("PyTorch: training, errors of operators, and a data loader's processes", 150)
+def _(t):
+    if not os.path.exists(PYTHON) or t.run([PYTHON, "-c", "import torch"]).status:
+        skip("%s has no torch" % PYTHON)
+    cmd = [PYTHON, "-c", TRAINING]
+    alone = t.run(cmd)
+    kernel, inside = (traced(t, cmd, where, alone) for where in (KERNEL, INSIDE))
+    inside.expect_inside(1000)
+    expect(inside.names == kernel.names, "%s; lost %r, inside %r" % (
+        differ(kernel.names, inside.names), kernel.lost, inside.lost))
+    # arguments are shapes and addresses of nodes' sequence numbers, which are the same
+    expect(inside.exact == kernel.exact, differ(kernel.exact, inside.exact))
+    expect(not kernel.untold() and not inside.untold(), "lost %r, inside %r" % (
+        kernel.lost, inside.lost))
+
+
+@test("another eacgm puts its breakpoints into the same functions: before, and after", 90)
+def _(t):
+    options(t)
+    other = Until(t, "other")
+    before = t.start_record("-p", str(other.p.pid), *options(t), out=t.path("before.eacgm"))
+    other.more(3)
+    cmd = [JOB, "arguments", "50"]
+    inside = traced(t, cmd, INSIDE, t.run(cmd))
+    inside.expect_inside(20)
+    job = Until(t, "inside", INSIDE)
+    after = t.start_record("--all", *options(t), out=t.path("after.eacgm"))
+    job.more(3)
+    t.stop_record(after)
+    job.more(3)
+    t.stop_record(before)
+    job.end()
+    other.end()
+    t.wait_for(lambda: job.p.poll() is not None, "eacgm's end", 40)
+    expect(job.p.returncode == 0, "eacgm: %s" % job.said())
+    for rec in (before.recording, after.recording):
+        expect(rec.count("t_v2_plain") > 100, "the other's calls: %r" % rec.report["functions"])
+    c = Calls(t, Recording(t, job.recording, Said(job.said())))
+    c.expect_inside()
+    expect(sum(c.names.values()) + c.untold() == job.read()[-1][1] * 3, "%r lost %r, made %d" % (
+        c.names, c.lost, job.read()[-1][1] * 3))
+
+
+@test("a job with a library preloaded already: both are")
+def _(t):
+    options(t)
+    cmd = ["sh", "-c", "cat /proc/$$/maps; exec %s arguments 5" % JOB]
+    rec = t.record(cmd, *options(t, *INSIDE), env={"LD_PRELOAD": LIBTARGET})
+    for name in (LIBTARGET, "libeacgm_calls.so"):
+        expect(name in rec.ran.out, "%s is not mapped: %s" % (name, rec.ran))
+    alone = t.run([JOB, "arguments", "5"])
+    expect(sums(rec.ran.out) == sums(alone.out), "the job: %s" % rec.ran)
+    Calls(t, rec).expect_inside()
+
+
+# ---- where it cannot be ----
+
+
+def expect_refused(c, err):
+    lines = [line for line in err.splitlines() if "the kernel has all probes" in line]
+    expect(len(lines) == 1, "one line says so: %s" % err)
+    expect("probes inside" in c.notes or "kernel has all probes" in c.notes.replace(err, ""),
+           "no note: %s" % c.notes)
+    expect(c.number("inside_places") == 0 and c.names["t_v2_plain"] > 0, "calls: %r" % c.names)
+
+
+@test("attached to a process it is the kernel that probes, and that is said")
+def _(t):
+    options(t)
+    job = Until(t)
+    p = t.start_record("-p", str(job.p.pid), *options(t, *INSIDE))
+    job.more(3)
+    rec = t.stop_record(p)
+    job.end()
+    rec.ran = Said("")
+    expect_refused(Calls(t, rec), log_of(p))
+
+
+@test("with --mode stats it is the kernel that probes, and that is said")
+def _(t):
+    options(t)
+    rec = t.record([JOB, "arguments", "5"], *options(t, *INSIDE, "--mode", "stats"))
+    lines = [line for line in rec.ran.err.splitlines() if "the kernel has all probes" in line]
+    expect(len(lines) == 1, "one line says so: %s" % rec.ran.err)
+    expect("neither --mode" in str(rec.report["notes"]), "no note: %r" % rec.report["notes"])
+    expect(rec.count("t_v2_plain") > 0, "calls: %r" % rec.report["functions"])
+
+
+main()
