@@ -17,10 +17,11 @@ a segment right after eacgm attached to the job and left it.
 Configurations with the timeline attach to a process of their own, because of CUPTI, and run half
 a segment before the one that counts: the shim comes in where the job calls the driver, and the
 probes of operators go after that. Where eacgm is to start the process itself (probes inside of it),
-each pair has a new one, compared with the first process. The bare client of CUPTI that timelines
-are compared with (bench/cupti_client.c) is in a third process from its start; it has no probes,
-which would be felt in all processes. "of the client's" is what tracing takes in relation to what the bare client
-takes, from segments of the same round. "collector CPU" is eacgm's over the whole command, start-up
+all pairs of a configuration are made with one such process, and the first process beside it. The
+few probes of the kernel that are left then are felt by both. The bare client of CUPTI that
+timelines are compared with (bench/cupti_client.c) is in a third process from its start; it has no
+probes, which would be felt in all processes. "of the client's" is what tracing takes in relation to
+what the bare client takes, from segments of the same round. "collector CPU" is eacgm's over the whole command, start-up
 with it, "in the segment" while the segment ran, of one core each. `graph inference` replays one
 CUDA graph a step.
 Needs root, a GPU, and a Python with PyTorch."""
@@ -65,7 +66,7 @@ INSIDE = ["--probes", "inprocess"]
 class Config:
     """eacgm: options of record, None if it does not run. way: how the job runs the segment
     (gpt2.py --serve). before: eacgm comes and goes before the segment. client: the bare client
-    of CUPTI is in the process. started: a process of its own, by eacgm, for each pair."""
+    of CUPTI is in the process. started: a process that eacgm has started."""
 
     def __init__(self, name, eacgm=None, way="none", before=False, burst=False, client=False,
                  started=False):
@@ -80,7 +81,6 @@ def configs():
     return [
         Config("default layers", eacgm=[]),
         Config("default layers, no stacks", eacgm=["--profile", "off"]),
-        Config("started by eacgm", eacgm=[], started=True),
         Config("probes inside", eacgm=INSIDE, started=True),
         Config("probes inside, no stacks", eacgm=[*INSIDE, "--profile", "off"], started=True),
         Config("all layers, probes inside", eacgm=[*INSIDE, "--layers", "all"], started=True),
@@ -257,6 +257,7 @@ class Measured:
         self.config, self.load, self.steps, self.options = config, load, steps, config.eacgm
         self.ratios_to_client = []
         self.pairs, self.said, self.summary, self.seconds = [], [], None, 0.0
+        self.cores = []
         self.failed = None
 
     def segment(self, args, job, recording):
@@ -264,7 +265,10 @@ class Measured:
         if self.options is None:
             return job.run(self.steps, self.config.way)
         if self.config.started:
-            return self.started(args, recording)
+            began, cpu_s = time.monotonic(), cpu_s_of(job.p.pid)
+            made = job.run(self.steps)
+            self.cores.append((cpu_s_of(job.p.pid) - cpu_s) / (time.monotonic() - began))
+            return made
         with Attached(args, job.p.pid, recording, self.options) as eacgm:
             if self.config.timeline:
                 job.run(max(1, self.steps // 2))
@@ -276,30 +280,6 @@ class Measured:
         self.said.append(dict(eacgm.said, attach_s=eacgm.attach_s, cores=cores))
         return made or job.run(self.steps)
 
-    def started(self, args, recording):
-        """The same of a process that eacgm starts."""
-        log = recording + ".err"
-        began = time.monotonic()
-        job = Job(args, self.load, log, wrap=[args.eacgm, "record", "-u", "root", "-o", recording,
-                                              *self.options, "--"])
-        attach_s = time.monotonic() - began
-        try:
-            began, cpu_s = time.monotonic(), cpu_s_of(job.p.pid)
-            made = job.run(self.steps)
-            cores = (cpu_s_of(job.p.pid) - cpu_s) / (time.monotonic() - began)
-            status = job.quit()
-            with open(log, errors="replace") as f:
-                text = f.read()
-            m = SAID.search(text)
-            if status or not m:
-                raise Failed("eacgm ended with %d: %s" % (status, text.strip()[-400:]))
-        finally:
-            job.end()
-        self.said.append({"calls": int(m.group(1)), "spans": int(m.group(2) or 0),
-                          "seconds": float(m.group(3)), "lost": int(m.group(4)),
-                          "attach_s": attach_s, "cores": cores})
-        return made
-
     def pair(self, args, i, clean, job, recording):
         began = time.monotonic()
         if i % 2:
@@ -309,9 +289,11 @@ class Measured:
             old = clean.run(self.steps)
             new = self.segment(args, job, recording)
         self.pairs.append((old, new))
-        if self.options is not None and self.summary is None and not self.config.before:
+        if self.config.started:
+            pass  # it is still being recorded
+        elif self.options is not None and self.summary is None and not self.config.before:
             self.summary = common.summary_of(args.eacgm, recording)
-        if os.path.exists(recording):
+        if os.path.exists(recording) and not self.config.started:
             os.unlink(recording)
         self.seconds += time.monotonic() - began
 
@@ -359,6 +341,36 @@ class Measured:
         return row
 
 
+def run_started(args, m, clean, folder):
+    """All pairs of a configuration whose process eacgm starts: one process, from first to last."""
+    recording, log = os.path.join(folder, "started.eacgm"), os.path.join(folder, "started.err")
+    began = time.monotonic()
+    job = Job(args, m.load, log, wrap=[args.eacgm, "record", "-u", "root", "-o", recording,
+                                       *m.options, "--"])
+    attach_s = time.monotonic() - began
+    try:
+        job.run(m.steps)
+        for i in range(args.pairs):
+            if m.wants_more(args):
+                common.say("%s: %s, pair %d of %d" % (m.load.name, m.config.name, i + 1,
+                                                      args.pairs))
+                m.pair(args, i, clean, job, recording)
+        status = job.quit()
+        with open(log, errors="replace") as f:
+            text = f.read()
+        said = SAID.search(text)
+        if status or not said:
+            raise Failed("eacgm ended with %d: %s" % (status, text.strip()[-400:]))
+        m.said.append({"calls": int(said.group(1)), "spans": int(said.group(2) or 0),
+                       "seconds": float(said.group(3)), "lost": int(said.group(4)),
+                       "attach_s": attach_s, "cores": statistics.median(m.cores)})
+        m.summary = common.summary_of(args.eacgm, recording)
+    except Failed as e:
+        m.failed = str(e)
+    finally:
+        job.end()
+
+
 def prepare_burst(args, m, job, step_ms, recording):
     """A period of one step, or the shortest that eacgm takes; a segment of four rounds."""
     for on_ms in (max(1, round(step_ms)), BURST_MIN_MS):
@@ -402,7 +414,7 @@ def run_load(args, load, folder):
         for i in range(args.pairs):
             turn = i % len(rows)
             for m in rows[turn:] + rows[:turn]:
-                if not m.wants_more(args):
+                if m.config.started or not m.wants_more(args):
                     continue
                 common.say("%s: %s, pair %d of %d" % (load.name, m.config.name, i + 1,
                                                       args.pairs))
@@ -415,6 +427,9 @@ def run_load(args, load, folder):
         client = next((m for m in rows if m.config.name == CLIENT), None)
         for m in rows:
             m.to_client(client)
+        for m in rows:
+            if m.config.started:
+                run_started(args, m, jobs[0], folder)
     finally:
         for j in jobs:
             j.end()

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""probe_cost.py - what one traced call costs the caller, beside the floor and beside bpftrace,
-and how long attaching to all operators of PyTorch takes.
+"""probe_cost.py - what one traced call costs the caller, beside the floor, beside bpftrace and told
+inside of the process, and how long attaching to all operators of PyTorch takes.
 
-Three parts. (1) The program probe_cost: recorded calls against an empty program at the same
+Four parts. (1) The program probe_cost: recorded calls against an empty program at the same
 place, in one process. (2) `spin` untraced, under `eacgm record` and under bpftrace doing the
 same (one line to a file for every call, with its duration), taking turns; the cost is the time
 per call minus the untraced one of the same round. (3) attach_ms and plan_ms as recordings of a
-PyTorch job tell them. Figures are medians over rounds. Another C program that prints
-`ns_per_call` is put under (2) with --cmd and --function. Needs root; (2) goes without bpftrace
-where it is missing."""
+PyTorch job tell them. (4) `spin_inside`, whose function has two arguments that are read: untraced,
+with --probes inprocess, with --probes kernel, and in the same process after eacgm has left it,
+taking turns, in bursts with pauses that the rings keep up with; then two threads without a pause,
+where the calls made are to be those recorded and those lost, to the call. Figures are medians over
+rounds. Another C program that prints `ns_per_call` is put under (2) with --cmd and --function.
+Needs root; (2) goes without bpftrace where it is missing."""
 
 import argparse
 import json
@@ -23,13 +26,34 @@ import tempfile
 import common
 from common import Failed
 
+PARTS = ("floor", "beside", "attach", "inside")
+
+# of `spin_inside`; in a layer that is told inside
+CATALOG = """catalog: 1
+layer: torch
+libraries: ["libspin_two.so*"]
+probes:
+  - id: spin.two
+    symbols: ["_Z8spin_twoll"]
+    signature: "(i64 a, i64 b)"
+"""
+ALONE = ("--layers", "torch", "--profile", "off", "--waits", "off")
+KERNEL_CALLS = 10  # without a pause the kernel's probes get one call in so many: they are slow
+
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     common.add_common(p)
-    p.add_argument("--rounds", type=int, default=15, help="of parts 1 and 2 (default: %(default)s)")
+    p.add_argument("--only", default=",".join(PARTS), metavar="PART,...",
+                   help="parts to measure (default: %(default)s)")
+    p.add_argument("--rounds", type=int, default=15,
+                   help="of parts 1, 2 and 4 (default: %(default)s)")
     p.add_argument("--calls", type=int, default=200_000,
-                   help="of spin in one round (default: %(default)s)")
+                   help="of spin, and of spin_inside, in one round (default: %(default)s)")
+    p.add_argument("--pace", type=int, default=500_000,
+                   help="calls of spin_inside a second, in bursts (default: %(default)s)")
+    p.add_argument("--rate-calls", type=int, default=10_000_000,
+                   help="of spin_inside without a pause (default: %(default)s)")
     p.add_argument("--cmd", help="command that prints `ns_per_call NUMBER`, instead of spin")
     p.add_argument("--function", default="spin_push",
                    help="that it calls, in its own executable (default: %(default)s)")
@@ -42,8 +66,16 @@ def arguments():
     args.eacgm = os.path.join(args.build, "eacgm")
     args.cmd = shlex.split(args.cmd or "%s %d" % (
         shlex.quote(os.path.abspath(os.path.join(args.build, "bench", "spin"))), args.calls))
+    args.spin_inside = [os.path.abspath(os.path.join(args.build, "bench", "spin_inside")),
+                        args.calls, 1]
+    args.only = args.only.split(",")
+    for part in args.only:
+        if part not in PARTS:
+            p.error("--only: there is no part '%s'" % part)
     if args.rounds < 1 or args.attach < 0:
         p.error("--rounds is at least 1")
+    if args.pace < 1 or args.rate_calls < KERNEL_CALLS:
+        p.error("--pace is at least 1, --rate-calls %d" % KERNEL_CALLS)
     return args
 
 
@@ -125,6 +157,11 @@ def run_bpftrace(args, folder):
             "events": len(re.findall(r"^\d+ \d+$", text, re.M))}
 
 
+def turned(ways, i):
+    turn = i % len(ways)
+    return ways[turn:] + ways[:turn]
+
+
 def beside_bpftrace(args, folder):
     ways = [("untraced", run_untraced), ("eacgm", run_eacgm)]
     skipped = None
@@ -135,8 +172,7 @@ def beside_bpftrace(args, folder):
     rounds = []
     for i in range(args.rounds):
         row = {}
-        turn = i % len(ways)
-        for name, fn in ways[turn:] + ways[:turn]:
+        for name, fn in turned(ways, i):
             common.say("round %d of %d: %s" % (i + 1, args.rounds, name))
             try:
                 row[name] = fn(args, folder)
@@ -162,16 +198,19 @@ def way_row(name, rounds):
 
 
 def show_bpftrace(result):
+    show_ways("A call of spin, each call written to a file with its duration", result["rows"])
+    if result["skipped"]:
+        print("bpftrace: skipped: " + result["skipped"])
+
+
+def show_ways(title, ways):
     rows = []
-    for r in result["rows"]:
+    for r in ways:
         cost = r.get("cost_ns")
         rows.append([r["way"], "%.1f" % r["ns_per_call"], "%.0f" % cost["median"] if cost else "-",
                      "%.0f .. %.0f" % (cost["low"], cost["high"]) if cost else "-",
                      str(r.get("events", "-")), str(r.get("lost", "-"))])
-    common.print_table("A call of spin, each call written to a file with its duration",
-                       ["", "ns a call", "cost ns", "95 %", "records", "lost"], rows)
-    if result["skipped"]:
-        print("bpftrace: skipped: " + result["skipped"])
+    common.print_table(title, ["", "ns a call", "cost ns", "95 %", "records", "lost"], rows)
 
 
 # ---- (3) attaching ----
@@ -213,20 +252,162 @@ def show_attach(rows):
             for r in rows])
 
 
+# ---- (4) told inside ----
+
+def told_by_spin(ran, name):
+    """What `spin_inside` told under this name, each time that it made its calls."""
+    return [float(v) for v in re.findall(r"\b%s\s+([0-9.]+)" % name, ran.out)]
+
+
+def record_inside(args, folder, where, options, cmd, wrapper=()):
+    """Runs cmd under eacgm; what the recording holds beside what was called."""
+    catalog, out = os.path.join(folder, "spin_two.yaml"), os.path.join(folder, "inside.eacgm")
+    with open(catalog, "w") as f:
+        f.write(CATALOG)
+    ran = common.run([*wrapper, args.eacgm, "record", "-o", out, "--catalog", catalog, *ALONE,
+                      "--probes", where, *options, "--", *cmd], args.limit)
+    rec = common.summary_of(args.eacgm, out)
+    meta = common.metas_of(args.eacgm, out)
+    places = int(meta.get("inside_places", 0))
+    if places != (where == "inprocess"):
+        raise Failed("--probes %s: %d functions were told inside: %s" % (
+            where, places, ran.err.strip()[:300]))
+    made = int(told_by_spin(ran, "calls")[0])
+    return ran, {"made": made, "events": rec["events"], "lost": rec["lost"],
+                 "lost_by_cause": rec["lost_by_cause"],
+                 "unaccounted": made - rec["events"] - rec["lost"],
+                 "collecting_s": rec["collector_cpu_s"] - int(meta["start_cpu_ns"]) / 1e9}
+
+
+def paced(where):
+    def run(args, folder):
+        ran, figures = record_inside(args, folder, where, (), args.spin_inside + [args.pace])
+        return {"ns": told_by_spin(ran, "ns_per_call")[0], **figures}
+    return run
+
+
+def paced_alone(args, _folder):
+    ran = common.run(args.spin_inside + [args.pace], args.limit)
+    return {"ns": told_by_spin(ran, "ns_per_call")[0]}
+
+
+def paced_afterwards(args, folder):
+    """The calls are made a second time, in the same threads, when eacgm has ended."""
+    ended = os.path.join(folder, "ended")
+    leaves = ("-d", "%.1f" % (1.5 + args.calls / args.pace))
+    ran, figures = record_inside(args, folder, "inprocess", leaves,
+                                 args.spin_inside + [args.pace, ended],
+                                 ("sh", "-c", '"$@"; rc=$?; : >"$0"; exit $rc', ended))
+    os.unlink(ended)
+    if figures["unaccounted"] > 0:
+        raise Failed("eacgm left before %d calls were made, or they are neither recorded nor lost"
+                     % figures["unaccounted"])
+    return {"ns": told_by_spin(ran, "ns_per_call")[1], **figures}
+
+
+def fastest(where):
+    def run(args, folder):
+        calls = args.rate_calls // (KERNEL_CALLS if where == "kernel" else 1)
+        cmd = [args.spin_inside[0], calls, 2]
+        if not where:
+            ran, figures = common.run(cmd, args.limit), {}
+        else:
+            ran, figures = record_inside(args, folder, where, (), cmd)
+        rate = told_by_spin(ran, "calls_per_s")[0]
+        if where:
+            figures["recorded_per_s"] = rate * figures["events"] / figures["made"]
+        return {"ns": told_by_spin(ran, "ns_per_call")[0], "calls_per_s": rate, **figures}
+    return run
+
+
+def take_turns(args, folder, ways, what):
+    rounds = []
+    for i in range(args.rounds):
+        row = {}
+        for name, fn in turned(ways, i):
+            common.say("%s: round %d of %d: %s" % (what, i + 1, args.rounds, name))
+            row[name] = fn(args, folder)
+        rounds.append(row)
+    common.said()
+    rows = [way_row(name, rounds) for name, _ in ways]
+    for row in rows:
+        runs = [r[row["way"]] for r in rounds]
+        row["rounds_ns"] = [r["ns"] for r in runs]
+        if "made" in runs[0]:
+            for key in ("made", "unaccounted"):
+                row[key] = sum(r[key] for r in runs)
+            row["lost_by_cause"] = common.add_up(r["lost_by_cause"] for r in runs)
+            row["collector_ns_per_event"] = statistics.median(
+                r["collecting_s"] * 1e9 / r["events"] for r in runs)
+        if "recorded_per_s" in runs[0]:
+            row["recorded_per_s"] = common.interval(r["recorded_per_s"] for r in runs)
+        if "calls_per_s" in runs[0]:
+            row["calls_per_s"] = common.interval(r["calls_per_s"] for r in runs)
+    return rows
+
+
+def told_inside(args, folder):
+    cost = take_turns(args, folder, [
+        ("untraced", paced_alone), ("inside", paced("inprocess")), ("kernel", paced("kernel")),
+        ("afterwards", paced_afterwards)], "told inside")
+    rate = take_turns(args, folder, [
+        ("untraced", fastest(None)), ("inside", fastest("inprocess")),
+        ("kernel", fastest("kernel"))], "highest rate")
+    return {"rows": cost, "rate": rate,
+            "unaccounted": sum(abs(r.get("unaccounted", 0)) for r in cost + rate)}
+
+
+def show_causes(rows):
+    for r in rows:
+        if r.get("lost_by_cause"):
+            print("%s: lost or incomplete, by cause: %s" % (r["way"], ", ".join(
+                "%s %d" % item for item in sorted(r["lost_by_cause"].items()))))
+
+
+def rate_row(r):
+    calls_per_s = "%.0f" % r["calls_per_s"]["median"]
+    if "made" not in r:
+        return [r["way"], calls_per_s] + ["-"] * 8
+    kept = r["recorded_per_s"]
+    return [r["way"], calls_per_s, "%.0f" % kept["median"],
+            "%.0f .. %.0f" % (kept["low"], kept["high"]), "%.0f" % r["cost_ns"]["median"],
+            *(str(r[key]) for key in ("made", "events", "lost", "unaccounted")),
+            "%.0f" % r["collector_ns_per_event"]]
+
+
+def show_inside(result):
+    show_ways("A call with two arguments, told inside of the process and by the kernel; "
+              "and after eacgm has left", result["rows"])
+    show_causes(result["rows"])
+    common.print_table("Two threads without a pause", [
+        "", "calls/s", "recorded/s", "95 %", "cost ns", "made", "recorded", "lost",
+        "unaccounted", "eacgm's ns/record"], [rate_row(r) for r in result["rate"]])
+    show_causes(result["rate"])
+
+
 def main():
     args = arguments()
     results = common.Results("probe_cost", args.eacgm, {
-        "rounds": args.rounds, "calls": args.calls,
+        "rounds": args.rounds, "calls": args.calls, "pace": args.pace,
+        "rate_calls": args.rate_calls, "only": args.only,
         "cmd": [os.path.basename(args.cmd[0])] + args.cmd[1:], "attach": args.attach})
     with tempfile.TemporaryDirectory(prefix="eacgm-bench-") as folder:
-        results["floor"] = beside_floor(args, folder)
-        show_floor(results.data["floor"])
-        results["beside"] = beside_bpftrace(args, folder)
-        show_bpftrace(results.data["beside"])
-        results["attach"] = attach_times(args, folder)
-        if args.attach:
-            show_attach(results.data["attach"])
+        if "floor" in args.only:
+            results["floor"] = beside_floor(args, folder)
+            show_floor(results.data["floor"])
+        if "beside" in args.only:
+            results["beside"] = beside_bpftrace(args, folder)
+            show_bpftrace(results.data["beside"])
+        if "attach" in args.only:
+            results["attach"] = attach_times(args, folder)
+            if args.attach:
+                show_attach(results.data["attach"])
+        if "inside" in args.only:
+            results["inside"] = told_inside(args, folder)
+            show_inside(results.data["inside"])
     results.write(args.json)
+    if results.data.get("inside", {}).get("unaccounted"):
+        raise Failed("calls made are not those recorded and those lost")
     return 0
 
 

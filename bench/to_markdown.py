@@ -45,35 +45,70 @@ def head(data):
 
 
 def probe_cost(data):
-    floor = data["floor"]
-    if "rows" in floor:
-        print("### A call beside the floor\n")
-        table(["first instruction", "untraced ns", "empty program ns", "recorded ns",
-               "cost / floor", "cost / that of `push`"], [[
-                   "`%s`" % r["first_insn"], "%.1f" % r["untraced_ns"], "%.0f" % r["empty_ns"],
-                   "%.0f" % r["recorded_ns"], ratio(r["to_floor"]), ratio(r["to_push"])]
-                   for r in floor["rows"]])
-        print("%d calls, %d recorded, %d lost.\n" % (
-            floor["calls"], floor["recorded"], floor["lost"]))
-    else:
-        print("The floor was not measured: %s\n" % floor["skipped"])
+    for part, show in (("floor", floor), ("beside", beside), ("attach", attach),
+                       ("inside", inside)):
+        if part in data:
+            show(data[part])
+
+
+def floor(data):
+    if "rows" not in data:
+        print("The floor was not measured: %s\n" % data["skipped"])
+        return
+    print("### A call beside the floor\n")
+    table(["first instruction", "untraced ns", "empty program ns", "recorded ns",
+           "cost / floor", "cost / that of `push`"], [[
+               "`%s`" % r["first_insn"], "%.1f" % r["untraced_ns"], "%.0f" % r["empty_ns"],
+               "%.0f" % r["recorded_ns"], ratio(r["to_floor"]), ratio(r["to_push"])]
+               for r in data["rows"]])
+    print("%d calls, %d recorded, %d lost.\n" % (data["calls"], data["recorded"], data["lost"]))
+
+
+def beside(data):
     print("### A call beside bpftrace\n")
+    ways(data["rows"])
+    if data["skipped"]:
+        print("bpftrace was skipped: %s\n" % data["skipped"])
+
+
+def ways(data):
     rows = []
-    for r in data["beside"]["rows"]:
+    for r in data:
         cost = r.get("cost_ns")
         rows.append([r["way"], "%.1f" % r["ns_per_call"],
                      "%.0f" % cost["median"] if cost else "–",
                      spread(cost, lambda x: "%.0f" % x) if cost else "–",
                      r.get("events", "–"), r.get("lost", "–")])
     table(["", "ns a call", "cost ns", "95 %", "records", "lost"], rows)
-    if data["beside"]["skipped"]:
-        print("bpftrace was skipped: %s\n" % data["beside"]["skipped"])
+
+
+def attach(data):
     print("### Attaching\n")
     table(["layers", "sites", "single-stepped", "method", "attach ms", "longest ms", "plan ms"], [[
         r["layers"], r["sites"] if r["sites"] == r["sites_max"] else "%d … %d" % (
             r["sites"], r["sites_max"]), r["sites_stepped"], r["method"],
         "%.1f" % r["attach_ms"], "%.1f" % r["attach_max_ms"], "%.1f" % r["plan_ms"]]
-        for r in data["attach"]])
+        for r in data])
+
+
+def rate(r):
+    kept = r["recorded_per_s"]
+    return ["%.0f" % kept["median"], spread(kept, lambda x: "%.0f" % x),
+            "%.0f" % r["cost_ns"]["median"], r["made"], r["events"], r["lost"], r["unaccounted"],
+            "%.0f" % r["collector_ns_per_event"]]
+
+
+def inside(data):
+    print("### A call told inside of the process\n")
+    ways(data["rows"])
+    print("### Two threads without a pause\n")
+    table(["", "calls/s", "recorded/s", "95 %", "cost ns", "made", "recorded", "lost",
+           "unaccounted", "eacgm's ns/record"], [[
+               r["way"], "%.0f" % r["calls_per_s"]["median"],
+               *(rate(r) if "made" in r else ["–"] * 8)] for r in data["rate"]])
+    lost = [(r["way"], losses(r)) for r in data["rows"] + data["rate"] if losses(r)]
+    if lost:
+        print("Lost or incomplete, by cause: %s.\n" % "; ".join("%s: %s" % x for x in lost))
 
 
 def pipeline(data):
