@@ -23,16 +23,19 @@ timelines are compared with (bench/cupti_client.c) is in a third process from it
 probes, which would be felt in all processes. "of the client's" is what tracing takes in relation to
 what the bare client takes, from segments of the same round. "collector CPU" is eacgm's over the whole command, start-up
 with it, "in the segment" while the segment ran, of one core each. `graph inference` replays one
-CUDA graph a step.
+CUDA graph a step, `trainer` is Hugging Face's with a small Llama. "calls inside" compares a process
+with itself: segments in which its probes record, and in which they do nothing.
 Needs root, a GPU, and a Python with PyTorch."""
 
 import argparse
+import glob
 import json
 import os
 import re
 import select
 import signal
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -58,20 +61,24 @@ class Load:
 
 
 LOADS = [Load("launch-bound", 1, 128, 40), Load("gpu-bound", 8, 1024, 16),
-         Load("graph inference", 1, 128, 200, "infer.py")]
+         Load("graph inference", 1, 128, 200, "infer.py"),
+         Load("trainer", 1, 64, 30, "trainer.py")]
 CLIENT = "bare CUPTI client"
 INSIDE = ["--probes", "inprocess"]
+CALLS_ALONE = ["--profile", "off", "--waits", "off"]
+STOP_AT = 64  # struct call_header of wire/call_ring.h: stop
 
 
 class Config:
     """eacgm: options of record, None if it does not run. way: how the job runs the segment
     (gpt2.py --serve). before: eacgm comes and goes before the segment. client: the bare client
-    of CUPTI is in the process. started: a process that eacgm has started."""
+    of CUPTI is in the process. started: a process that eacgm has started; switched: and it is compared with
+    itself, while its probes record nothing."""
 
     def __init__(self, name, eacgm=None, way="none", before=False, burst=False, client=False,
-                 started=False):
+                 started=False, switched=False):
         self.name, self.eacgm, self.way, self.before = name, eacgm, way, before
-        self.client, self.started = client, started
+        self.client, self.started, self.switched = client, started or switched, switched
         self.timeline = any("--gpu-timeline" in word for word in eacgm or [])
         self.burst, self.by = burst, "mean_ms" if burst else "median_ms"
         self.apart = way.startswith("torch.profiler")
@@ -87,6 +94,9 @@ def configs():
         Config("probes inside + timeline", eacgm=[*INSIDE, "--gpu-timeline"], started=True),
         Config("all layers, probes inside + timeline",
                eacgm=[*INSIDE, "--layers", "all", "--gpu-timeline"], started=True),
+        Config("calls inside", eacgm=[*INSIDE, *CALLS_ALONE], switched=True),
+        Config("calls inside, all layers", eacgm=[*INSIDE, *CALLS_ALONE, "--layers", "all"],
+               switched=True),
         Config("stacks alone", eacgm=["--layers", "gpu", "--profile", "cpu,offcpu"]),
         Config("collectors alone", eacgm=["--layers", "gpu", "--profile", "off"]),
         Config("collectors and live detection", eacgm=["--layers", "gpu", "--profile", "offcpu",
@@ -350,6 +360,8 @@ def run_started(args, m, clean, folder):
     attach_s = time.monotonic() - began
     try:
         job.run(m.steps)
+        if m.config.switched:
+            clean = Switched(job)
         for i in range(args.pairs):
             if m.wants_more(args):
                 common.say("%s: %s, pair %d of %d" % (m.load.name, m.config.name, i + 1,
@@ -369,6 +381,38 @@ def run_started(args, m, clean, folder):
         m.failed = str(e)
     finally:
         job.end()
+
+
+class Switch:
+    """Has the probes inside of the newest process record nothing for a while."""
+
+    def __init__(self):
+        files = glob.glob("/dev/shm/eacgm-gpu-*/[0-9]*")
+        if not files:
+            raise Failed("there is no process with probes inside")
+        self.path = max(files, key=os.path.getmtime)
+
+    def run(self, job, steps):
+        self.set(1)
+        try:
+            return job.run(steps)
+        finally:
+            self.set(0)
+
+    def set(self, stop):
+        with open(self.path, "r+b") as f:
+            f.seek(STOP_AT)
+            f.write(struct.pack("I", stop))
+
+
+class Switched:
+    """A job's steps while nothing is recorded."""
+
+    def __init__(self, job):
+        self.job, self.switch = job, Switch()
+
+    def run(self, steps):
+        return self.switch.run(self.job, steps)
 
 
 def prepare_burst(args, m, job, step_ms, recording):
