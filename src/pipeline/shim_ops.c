@@ -55,9 +55,12 @@ struct shim_ops {
 	struct map64 pid_of;	   /* thread index, of processes that tell operators -> pid */
 	struct map64 upto_ns;	   /* pid -> all that ended before has come */
 	uint64_t held_ns;	   /* when something was last let go */
-	VEC(struct held) held;
-	VEC(uint32_t) layers; /* strings, by the recording's number of probes */
-	bool all;	      /* every process may tell calls */
+	VEC(struct held) held;	   /* the first `sorted` of them are */
+	size_t sorted;
+	VEC(struct held) merged; /* room */
+	uint64_t now_ns;	 /* of this pass */
+	VEC(uint32_t) layers;	 /* strings, by the recording's number of probes */
+	bool all;		 /* every process may tell calls */
 	VEC(struct m_call) out;
 	VEC(struct rec_call_stack) told; /* inside, since the last pass; stack is the mark */
 	struct map64 marks;		 /* of a thread -> rec_stack.id */
@@ -78,6 +81,7 @@ void shim_ops_free(struct shim_ops *s)
 	map64_free(&s->upto_ns);
 	vec_free(&s->names);
 	vec_free(&s->held);
+	vec_free(&s->merged);
 	vec_free(&s->layers);
 	vec_free(&s->out);
 	vec_free(&s->told);
@@ -189,6 +193,7 @@ void pipeline_told_call(struct pipeline *p, const struct rec_call *call, uint32_
 void shim_ops_take_told(struct pipeline *p)
 {
 	struct shim_ops *s = p->shim_ops;
+	s->now_ns = monotonic_ns();
 	for (size_t i = 0; i < s->told.len; i++) {
 		struct rec_call_stack *row = &s->told.data[i];
 		const struct rec_call *c = &row->call;
@@ -197,7 +202,8 @@ void shim_ops_take_told(struct pipeline *p)
 			map64_del(&s->marks, key);
 		p->stackless += row->stack && !stack;
 		row->stack = stack;
-		map64_set(&s->pid_of, pipeline_thread_of(p, c->tgid, c->tid), c->tgid);
+		if (!i || c->tid != s->told.data[i - 1].call.tid)
+			map64_set(&s->pid_of, pipeline_thread_of(p, c->tgid, c->tid), c->tgid);
 		*vec_push(&p->pass) = *row;
 	}
 	s->told.len = 0;
@@ -266,7 +272,7 @@ uint32_t pipeline_op_name(struct pipeline *p, bool node, const char *text, size_
 
 static void hold(struct shim_ops *s, const struct m_call *row, uint32_t pid)
 {
-	*vec_push(&s->held) = (struct held){*row, pid, monotonic_ns()};
+	*vec_push(&s->held) = (struct held){*row, pid, s->now_ns};
 }
 
 static void set_arg(struct m_call *row, int8_t at, uint64_t value)
@@ -392,14 +398,45 @@ static void deepen(const struct shim_ops *s, struct held *held, size_t n)
 	}
 }
 
+/* Up to when a process has told all; rows of one come together. */
+struct told_upto {
+	uint32_t pid;
+	bool known;
+	uint64_t ns;
+};
+
 /* Also all that it lies in, if that does not take long. */
-static bool has_come(const struct shim_ops *s, const struct held *h, uint64_t now_ns)
+static bool has_come(const struct shim_ops *s, const struct held *h, struct told_upto *upto)
 {
-	uint64_t upto_ns;
-	if (!map64_get(&s->upto_ns, h->pid, &upto_ns))
-		return now_ns - h->came_ns > (s->all ? AROUND_NS : PATIENCE_NS);
-	return now_ns - h->came_ns > PATIENCE_NS ||
-	       h->row.start_ns + h->row.dur_ns + AROUND_NS < upto_ns;
+	if (!upto->pid || h->pid != upto->pid) {
+		upto->pid = h->pid;
+		upto->known = map64_get(&s->upto_ns, h->pid, &upto->ns);
+	}
+	if (!upto->known)
+		return s->held_ns - h->came_ns > (s->all ? AROUND_NS : PATIENCE_NS);
+	return s->held_ns - h->came_ns > PATIENCE_NS ||
+	       h->row.start_ns + h->row.dur_ns + AROUND_NS < upto->ns;
+}
+
+/* What came since the last time is sorted, and put among what stayed. */
+static void sort_held(struct shim_ops *s)
+{
+	size_t n = s->held.len, a = 0, b = s->sorted;
+	qsort(s->held.data + b, n - b, sizeof(*s->held.data), compare_ends);
+	vec_reserve(&s->merged, n);
+	s->merged.len = n;
+	for (size_t i = 0; i < n; i++) {
+		bool first = b == n || (a < s->sorted &&
+					compare_ends(&s->held.data[a], &s->held.data[b]) <= 0);
+		s->merged.data[i] = s->held.data[first ? a++ : b++];
+	}
+	struct held *data = s->held.data;
+	size_t cap = s->held.cap;
+	s->held.data = s->merged.data;
+	s->held.cap = s->merged.cap;
+	s->merged.data = data;
+	s->merged.cap = cap;
+	s->merged.len = 0;
 }
 
 void shim_ops_pass(struct pipeline *p, bool all)
@@ -407,20 +444,21 @@ void shim_ops_pass(struct pipeline *p, bool all)
 	struct shim_ops *s = p->shim_ops;
 	uint64_t now_ns = monotonic_ns();
 	size_t left = 0;
+	struct told_upto upto = {0};
 	all |= s->held.len > MOST_HELD;
 	if (!s->held.len || !(all || now_ns - s->held_ns > EVERY_NS))
 		return;
 	s->held_ns = now_ns;
 	s->out.len = 0;
-	qsort(s->held.data, s->held.len, sizeof(*s->held.data), compare_ends);
+	sort_held(s);
 	deepen(s, s->held.data, s->held.len);
 	for (size_t i = 0; i < s->held.len; i++) {
-		if (all || has_come(s, &s->held.data[i], now_ns))
+		if (all || has_come(s, &s->held.data[i], &upto))
 			*vec_push(&s->out) = s->held.data[i].row;
 		else
 			s->held.data[left++] = s->held.data[i];
 	}
-	s->held.len = left;
+	s->held.len = s->sorted = left;
 	emit_calls(p, s->out.data, s->out.len);
 }
 
