@@ -93,8 +93,8 @@ struct call_open {
 	__u8 flags;
 	__u8 nargs;
 	__u8 pad;
-	__u32 mark; /* its stack was taken under this number of the thread's; 0: it was not */
-	__u32 pad2;
+	__u32 mark;  /* its stack was taken under this number of the thread's; 0: it was not */
+	__u32 timed; /* ticks that we took before it began, where that was looked at; else 0 */
 	__u64 args[MAX_ARGS];
 };
 _Static_assert(sizeof(struct call_open) == 96, "shared with traced processes");
@@ -114,7 +114,9 @@ struct call_slot {
 	__u32 depth; /* calls open */
 	__u8 layer_open[LAYERS_MAX];
 	__u32 marks; /* so many stacks were taken */
-	__u8 pad2[8];
+	__u32 pad2;
+	__u64 timed;	   /* calls of which it was looked how long we took, */
+	__u64 timed_ticks; /* and how long that was in sum */
 	struct call_open open[MAX_OPEN_CALLS];
 };
 _Static_assert(__builtin_offsetof(struct call_slot, tail) == 64, "a cache line each");

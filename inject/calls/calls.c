@@ -366,6 +366,7 @@ static uint32_t push(struct call_thread *t, struct call_frame *f, uint64_t sp)
 	if (o->nargs)
 		fetch_at_entry(t, site, f, o);
 	o->mark = mark_of(t, site, o);
+	o->timed = 0;
 	f->result[0] = o->mark;
 	++*layer_open;
 	slot->depth = depth + 1;
@@ -381,6 +382,31 @@ static int enter_none(const struct call_thread *t)
 	return 0;
 }
 
+/* ---- what it costs: looked at now and then ---- */
+
+#define TIMED_EVERY 256 /* calls of a thread */
+
+static inline uint64_t begin_timing(struct call_thread *t)
+{
+	if (likely(++t->untimed < TIMED_EVERY))
+		return 0;
+	t->untimed = 0;
+	return ticks_now();
+}
+
+/* The frame and the copying of arguments are not in it. */
+static void timed_entry(struct call_open *o, uint64_t began)
+{
+	uint64_t ticks = o->start - began;
+	o->timed = ticks && ticks < UINT32_MAX ? (uint32_t)ticks : 1;
+}
+
+static void timed_return(struct call_slot *slot, uint32_t entry_ticks, uint64_t end)
+{
+	slot->timed_ticks += entry_ticks + (ticks_now() - end);
+	__atomic_store_n(&slot->timed, slot->timed + 1, __ATOMIC_RELAXED);
+}
+
 int calls_enter(struct call_frame *f)
 {
 	uint64_t sp = (uint64_t)(uintptr_t)&f->return_address;
@@ -394,9 +420,12 @@ int calls_enter(struct call_frame *f)
 		count(&t->slot->elsewhere);
 		return 0;
 	}
+	uint64_t began = begin_timing(t);
 	set_busy(t, (uint64_t)(uintptr_t)f);
 	f->result[0] = 0;
 	f->token = push(t, f, sp);
+	if (unlikely(began && f->token))
+		timed_entry(&t->slot->open[(f->token - 1) & (MAX_OPEN_CALLS - 1)], began);
 	set_idle(t);
 	return f->token && f->result[0] ? -1 : 0;
 }
@@ -421,6 +450,8 @@ void calls_leave(const struct call_frame *f)
 		if (o->nargs)
 			fetch_at_return(t, f, o);
 		put_record(t, o, place, end);
+		if (unlikely(o->timed))
+			timed_return(slot, o->timed, end);
 	}
 	set_idle(t);
 }

@@ -14,8 +14,9 @@ struct call_thread {
 	uint64_t *ring;		    /* of CALL_RING_BYTES */
 	uint64_t busy;		    /* the stack pointer of who is at work here, 0 = nobody */
 	uint64_t stack_low, stack_high;
-	uint64_t random; /* never 0 */
-	bool used;	 /* this struct */
+	uint64_t random;  /* never 0 */
+	uint32_t untimed; /* calls since one was timed */
+	bool used;	  /* this struct */
 };
 
 extern __thread struct call_thread *calls_own; /* -ftls-model=initial-exec: no call of libc */

@@ -230,7 +230,8 @@ static struct call_thread *claim_thread(void)
 static void begin_slot(struct call_slot *slot)
 {
 	uint64_t head = slot->head, tail = slot->tail;
-	memset(&slot->depth, 0, sizeof(*slot) - offsetof(struct call_slot, depth));
+	slot->depth = 0;
+	memset(slot->layer_open, 0, sizeof(slot->layer_open));
 	slot->head = (head > tail ? head : tail) & ~7ULL;
 	__atomic_store_n(&slot->tid, (uint32_t)gettid(), __ATOMIC_RELEASE);
 }

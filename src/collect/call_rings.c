@@ -29,7 +29,7 @@
 	(CALL_NESTED | CALL_UNWOUND | CALL_ARG_FAULT | CALL_ARG_CUT | CALL_ERROR | CALL_NAMED)
 
 /* What is before a slot's open calls. */
-#define SLOT_HEAD offsetof(struct call_slot, depth)
+#define SLOT_HEAD offsetof(struct call_slot, open)
 
 struct ring_file {
 	int fd;
@@ -43,7 +43,7 @@ struct ring_file {
 	struct gpu_tids tids;
 	uint64_t tails[CALL_THREADS_MOST];
 	struct call_slot_counts {
-		uint64_t full, deep, elsewhere, unmatched, no_return;
+		uint64_t full, deep, elsewhere, unmatched, no_return, timed, timed_ticks;
 	} counts[CALL_THREADS_MOST];
 	uint64_t bad_records;
 };
@@ -282,8 +282,9 @@ static bool drain_slot(struct call_rings *r, struct ring_file *f, uint32_t i)
 		return false;
 	if (!u.s.tid) /* nobody's yet, or of one who is just coming */
 		return u.s.state != CALL_SLOT_FREE;
-	f->counts[i] = (struct call_slot_counts){u.s.full, u.s.deep, u.s.elsewhere, u.s.unmatched,
-						 u.s.no_return};
+	f->counts[i] =
+		(struct call_slot_counts){u.s.full,	 u.s.deep,  u.s.elsewhere,  u.s.unmatched,
+					  u.s.no_return, u.s.timed, u.s.timed_ticks};
 	uint32_t tid = u.s.tid <= MAX_TID ? gpu_tids_host(&f->tids, u.s.tid) : 0;
 	uint64_t was = f->tails[i];
 	bool holds = u.s.head == was ||
@@ -366,6 +367,8 @@ static void add_counts(struct call_rings_stats *sum, const struct ring_file *f)
 		sum->elsewhere += f->counts[i].elsewhere;
 		sum->unmatched += f->counts[i].unmatched;
 		sum->no_return += f->counts[i].no_return;
+		sum->timed += f->counts[i].timed;
+		sum->timed_ticks += f->counts[i].timed_ticks;
 	}
 	sum->slotless += f->no_slot;
 	sum->bad_records += f->bad_records;
@@ -468,6 +471,17 @@ bool call_rings_knew(const struct call_rings *r, pid_t pid)
 {
 	uint64_t known;
 	return map64_get(&r->pids, (uint64_t)pid, &known);
+}
+
+double call_rings_cost_ns(const struct call_rings *r)
+{
+	struct call_rings_stats st;
+	call_rings_stats(r, &st);
+	double rate = r->now.ticks > r->before.ticks
+			      ? (double)(r->now.ns - r->before.ns) /
+					(double)(r->now.ticks - r->before.ticks)
+			      : 0;
+	return st.timed ? (double)st.timed_ticks / (double)st.timed * rate : 0;
 }
 
 void call_rings_stats(const struct call_rings *r, struct call_rings_stats *ret)

@@ -59,8 +59,12 @@ struct call_rings_stats {
 	uint64_t no_return; /* calls with an upper bound as duration: they are recorded */
 	uint64_t slotless;  /* calls of threads that found no ring */
 	uint64_t bad_records;
+	uint64_t timed, timed_ticks; /* calls that were timed, and what they took of the job */
 };
 void call_rings_stats(const struct call_rings *r, struct call_rings_stats *ret);
+
+/* What a call takes of the job's time, as the processes measure it; 0: not known. */
+double call_rings_cost_ns(const struct call_rings *r);
 
 /* Removes the folder. */
 void call_rings_close(struct call_rings *r);

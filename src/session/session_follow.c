@@ -105,6 +105,9 @@ void session_running_cost(const struct session *s, struct tracer_spending spent[
 	tracer_spendings(s->tracer, spent);
 	tracer_stats(s->tracer, &stats);
 	running_cost_reckon(ret, spent, stats.places_mapped, &s->call_costs);
+	double inside_ns = (double)atomic_load(&s->inside.cost_ns);
+	ret->programs_ns += inside_ns;
+	ret->sum_ns += inside_ns;
 }
 
 static void look_at_cost(struct session *s)

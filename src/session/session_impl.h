@@ -96,8 +96,9 @@ struct told_inside {
 	struct call_rings *rings; /* the mover's while it runs; NULL: the kernel has all probes */
 	char library[4096];
 	uint64_t drained_ns;
-	size_t silent;	  /* processes with probes that told nothing */
-	struct err error; /* why there are none, to be told */
+	_Atomic uint64_t cost_ns; /* that calls have taken of the job so far */
+	size_t silent;		  /* processes with probes that told nothing */
+	struct err error;	  /* why there are none, to be told */
 };
 
 struct session {

@@ -98,6 +98,14 @@ void inside_tell(struct session *s)
 
 /* ---- while it runs, in the mover ---- */
 
+static void look_at_cost(struct session *s)
+{
+	struct call_rings_stats st;
+	call_rings_stats(s->inside.rings, &st);
+	double ns = call_rings_cost_ns(s->inside.rings) * (double)(st.calls + st.full);
+	atomic_store(&s->inside.cost_ns, (uint64_t)ns);
+}
+
 size_t inside_drain(struct session *s)
 {
 	uint64_t now_ns = monotonic_ns();
@@ -105,7 +113,9 @@ size_t inside_drain(struct session *s)
 		return 0;
 	s->inside.drained_ns = now_ns;
 	call_rings_set_stack_shift(s->inside.rings, s->mover.stack_shift);
-	return call_rings_drain(s->inside.rings);
+	size_t n = call_rings_drain(s->inside.rings);
+	look_at_cost(s);
+	return n;
 }
 
 /* What is open when all is told stays open. */
@@ -182,6 +192,7 @@ void inside_metas(struct session *s)
 		      (unsigned long)stats.inside_processes);
 	pipeline_meta(s->pipeline, "inside_ms", "%.1f", (double)stats.inside_ns / 1e6);
 	pipeline_meta(s->pipeline, "inside_calls", "%lu", (unsigned long)st.calls);
+	pipeline_meta(s->pipeline, "inside_call_ns", "%.0f", call_rings_cost_ns(s->inside.rings));
 	tell_silent(s);
 }
 
