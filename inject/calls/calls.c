@@ -248,11 +248,13 @@ static inline void layer_left(struct call_slot *s, uint8_t layer)
 static void drop_top(struct call_thread *t, uint64_t now)
 {
 	struct call_slot *s = t->slot;
-	struct call_open *o = &s->open[--s->depth & (MAX_OPEN_CALLS - 1)];
+	uint32_t depth = s->depth ? (s->depth - 1) & (MAX_OPEN_CALLS - 1) : 0;
+	struct call_open *o = &s->open[depth];
+	s->depth = depth;
 	layer_left(s, o->layer);
 	o->flags |= CALL_UNWOUND;
 	count(&s->no_return);
-	put_record(t, o, s->depth, now);
+	put_record(t, o, depth, now);
 }
 
 /* In memory that others may write to. */
@@ -437,11 +439,11 @@ void calls_leave(const struct call_frame *f)
 	if (unlikely(!t || !t->slot)) /* a fork's child returns from what its parent entered */
 		return;
 	struct call_slot *slot = t->slot;
-	uint32_t place = (uint32_t)f->token - 1;
+	uint32_t place = ((uint32_t)f->token - 1) & (MAX_OPEN_CALLS - 1);
 	set_busy(t, (uint64_t)(uintptr_t)f);
 	while (depth_of(slot) > place + 1)
 		drop_top(t, end);
-	struct call_open *o = &slot->open[place & (MAX_OPEN_CALLS - 1)];
+	struct call_open *o = &slot->open[place];
 	if (slot->depth != place + 1 || o->sp != sp || o->probe != f->site->probe) {
 		count(&slot->unmatched);
 	} else {

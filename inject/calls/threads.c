@@ -69,9 +69,9 @@ static void begin_child(void)
 {
 	calls_own = NULL;
 	if (calls_header)
-		mmap((char *)calls_header + CALL_HEADER_BYTES, CALL_FILE_BYTES - CALL_HEADER_BYTES,
-		     PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		(void)!mmap((char *)calls_header + CALL_HEADER_BYTES,
+			    CALL_FILE_BYTES - CALL_HEADER_BYTES, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	process.reserved = 0;
 	pthread_mutex_init(&process.lock, NULL);
 	if (process.threads)
