@@ -61,15 +61,6 @@ __noinline __u64 fetch_dimensions(struct raw_args *raw, const struct arg_desc *a
 	return dim3_pack(xyz[0], xyz[1], xyz[2]);
 }
 
-/* c10::impl::SizesAndStrides and the fields that follow it in c10::TensorImpl. */
-struct tensor_sizes {
-	__u64 dims;
-	__u64 sizes[SHAPE_DIMS];
-	__u64 strides[SHAPE_DIMS];
-	__u64 storage_offset;
-	__u64 numel;
-};
-
 /* The shape of a tensor. It is believed only where the product of the sizes is the number of
  * elements that the tensor tells: what is no tensor, or of another version, has no shape. One
  * of more dimensions has its sizes elsewhere. */

@@ -29,6 +29,15 @@ static inline __u32 shape_bits(__u32 dims, int largest)
 	}
 }
 
+/* c10::impl::SizesAndStrides and the fields that follow it in c10::TensorImpl. */
+struct tensor_sizes {
+	__u64 dims;
+	__u64 sizes[SHAPE_DIMS];
+	__u64 strides[SHAPE_DIMS];
+	__u64 storage_offset;
+	__u64 numel;
+};
+
 static inline __u64 shape_pack(const __u64 sizes[SHAPE_DIMS], __u32 dims)
 {
 	__u32 largest = 0, at = 6;

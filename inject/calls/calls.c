@@ -166,15 +166,6 @@ static uint64_t fetch_dimensions(struct reader *r, const struct arg_desc *a, uin
 	return read_at(r, a, v, xyz, sizeof(xyz)) ? dim3(xyz[0], xyz[1], xyz[2]) : 0;
 }
 
-/* c10::impl::SizesAndStrides and the fields that follow it in c10::TensorImpl: bpf/args_wide.h */
-struct tensor_sizes {
-	__u64 dims;
-	__u64 sizes[SHAPE_DIMS];
-	__u64 strides[SHAPE_DIMS];
-	__u64 storage_offset;
-	__u64 numel;
-};
-
 static uint64_t fetch_shape(struct reader *r, const struct arg_desc *a, uint64_t v)
 {
 	struct tensor_sizes t;

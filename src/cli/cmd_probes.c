@@ -26,6 +26,11 @@ static const char *const description[] = {
 static const struct opt_def options[] = {
 	TARGET_OPTIONS,
 	CATALOG_OPTIONS,
+	{0, "probes", "WHERE",
+	 "inprocess: also how many of the places record --probes inprocess would tell inside of "
+	 "the "
+	 "process, and why not the others.",
+	 "kernel|inprocess", 0},
 	{0, "json", NULL, "Print JSON.", NULL, 0},
 	{0},
 };
@@ -57,15 +62,28 @@ static void add_row(struct listing *l, const struct cat_entry *en, const char *l
 	json_array_append_new(l->entries, row);
 }
 
+/* "; 3 inside, the others not: it is too short" */
+static void add_inside(char *placement, size_t size, const struct entry_result *r)
+{
+	size_t len = strlen(placement);
+	if (r->inside == r->sites)
+		snprintf(placement + len, size - len, "; all inside");
+	else
+		snprintf(placement + len, size - len, "; %u inside%s%s", r->inside,
+			 r->outside[0] ? ", not: " : "", r->outside);
+}
+
 static void add_result(struct listing *l, const char *path, const struct entry_result *r)
 {
-	char placement[96] = "";
+	char placement[256] = "";
 	const unsigned cheap = r->by_cost[INSN_NOP5] + r->by_cost[INSN_EMULATED];
 	const unsigned stepped = r->by_cost[INSN_STEPPED];
 	if (cheap && stepped)
 		snprintf(placement, sizeof(placement), "%u emulated, %u stepped", cheap, stepped);
 	else if (cheap || stepped)
 		snprintf(placement, sizeof(placement), "%s", cheap ? "emulated" : "stepped");
+	if (l->plan.inside && r->sites)
+		add_inside(placement, sizeof(placement), r);
 	add_row(l, r->entry, path, r->sites > 0, r->sites, placement, r->reason);
 }
 
@@ -236,6 +254,7 @@ static int run(const struct args *a)
 	l.plan.catalog = &catalog;
 	l.plan.frequent = args_has(a, "layers");
 	l.plan.all_entries = args_has(a, "everything");
+	l.plan.inside = args_has(a, "probes") && !strcmp(args_get(a, "probes"), "inprocess");
 	if (!rc)
 		rc = list(a, &l, &target, &e);
 	plan_free(&l.plan);

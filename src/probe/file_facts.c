@@ -47,6 +47,7 @@ struct answer_result {
 	uint8_t not_needed;
 	uint8_t off;
 	char reason[160];
+	char outside[80];
 };
 
 /* ---- hooks, in the worker ---- */
@@ -183,6 +184,7 @@ static void put_result(struct buf *b, const struct plan *p, const struct entry_r
 	};
 	memcpy(a.by_cost, r->by_cost, sizeof(a.by_cost));
 	memcpy(a.reason, r->reason, sizeof(a.reason));
+	memcpy(a.outside, r->outside, sizeof(a.outside));
 	buf_add(b, &a, sizeof(a));
 }
 
@@ -394,6 +396,7 @@ static bool take_result(struct intake *in, struct answer *from, struct file_plan
 	r->inside = a.inside;
 	memcpy(r->by_cost, a.by_cost, sizeof(r->by_cost));
 	memcpy(r->reason, a.reason, sizeof(r->reason) - 1);
+	memcpy(r->outside, a.outside, sizeof(r->outside) - 1);
 	return true;
 }
 

@@ -110,9 +110,9 @@ static bool is_word(const char *type)
 /* Of two words, or three or four. */
 static size_t words_of(const char *type)
 {
-	static const char *const two[] = {"c10::ArrayRef<", "at::Dimname", "c10::basic_string_view<",
-					  "std::basic_string_view<", "c10::Stream",
-					  "std::array<bool, "};
+	static const char *const two[] = {
+		"c10::ArrayRef<",	   "at::Dimname", "c10::basic_string_view<",
+		"std::basic_string_view<", "c10::Stream", "std::array<bool, "};
 	static const char *const optional[] = {"c10::optional<", "std::optional<",
 					       "c10::OptionalArrayRef<", "at::OptionalIntArrayRef",
 					       "at::OptionalSymIntArrayRef"};
@@ -225,6 +225,10 @@ static bool is_strange(const struct probe_info *info, uint8_t trust)
 static const char *kept_from_it(const struct probe_info *info)
 {
 	const struct probe_desc *d = &info->desc;
+	/* of others calls are asked for while they are open, or nobody knows what users' functions
+	 * hand over in which registers */
+	if (info->entry->layer != LAYER_TORCH && info->entry->layer != LAYER_CUDA)
+		return "its layer is the kernel's";
 	if (info->entry->instant || info->entry->usdt)
 		return "it is no function's call";
 	if (d->keep || d->begins)

@@ -364,9 +364,14 @@ static void look_inside(struct work *w, struct site *s, const struct elf_symbol 
 	const char *why;
 	s->inside = inside_plan(&w->plan->probes.data[s->probe], code, sym->size, place, &why);
 	if (s->inside.moved &&
-	    has_other_door(w, sym->address, (size_t)s->inside.kept + s->inside.moved))
+	    has_other_door(w, sym->address, (size_t)s->inside.kept + s->inside.moved)) {
 		s->inside.moved = 0;
-	w->result->inside += s->inside.moved > 0;
+		why = "it has a second entry";
+	}
+	if (s->inside.moved)
+		w->result->inside++;
+	else if (!w->result->outside[0])
+		snprintf(w->result->outside, sizeof(w->result->outside), "%s", why);
 }
 
 static int visit_symbol(const struct elf_symbol *sym, void *ctx)

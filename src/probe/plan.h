@@ -56,6 +56,7 @@ struct entry_result {
 	bool not_needed;     /* another entry does its job (`unless`) */
 	bool off;	     /* not asked for */
 	uint32_t inside;     /* sites that a probe inside the process can have */
+	char outside[80];    /* why the first of the others cannot; "" = all can */
 	char reason[160];    /* why sites is 0 or something was refused; "" when all is well */
 };
 

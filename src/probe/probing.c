@@ -121,14 +121,6 @@ static int attach_groups(struct tracer *t, struct probed_file *f, struct err *e)
 	return refused ? err_wrap(e, -EIO, "%zu places are not traced", refused) : 0;
 }
 
-/* Of Python's interpreter and of NCCL calls are asked for while they are open, and of functions
- * that users name nobody knows what they hand over in registers. */
-static bool may_be_inside(const struct tracer *t, enum layer layer)
-{
-	bool known = layer == LAYER_TORCH || layer == LAYER_CUDA;
-	return known && t->opts.mode[layer] == MODE_TRACE;
-}
-
 void tracer_probe_file(struct tracer *t, struct probed_file *f)
 {
 	struct err e;
@@ -136,7 +128,8 @@ void tracer_probe_file(struct tracer *t, struct probed_file *f)
 	for (size_t i = 0; i < f->facts.plan.sites.len; i++) {
 		const struct site *site = &f->facts.plan.sites.data[i];
 		enum callback by_callback = t->plan.probes.data[site->probe].by_callback;
-		bool inside = t->insider && site->inside.moved && may_be_inside(t, site->layer);
+		bool inside =
+			t->insider && site->inside.moved && t->opts.mode[site->layer] == MODE_TRACE;
 		*vec_push(&group_of(f, site->layer, by_callback, inside)->sites) = *site;
 		f->places += !inside;
 	}

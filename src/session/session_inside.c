@@ -69,6 +69,9 @@ static int prepare(struct session *s, char **environment, struct err *e)
 		rc = shipped_find(CALL_SHIM, s->inside.library, sizeof(s->inside.library), e);
 	if (rc)
 		return rc;
+	if (strpbrk(s->inside.library, " :"))
+		return err_set(e, ENOTSUP, "LD_PRELOAD takes no path with a space or colon: %s",
+			       s->inside.library);
 	uid_t uid = o->user->changes ? o->user->uid : geteuid();
 	gid_t gid = o->user->changes ? o->user->gid : getegid();
 	rc = call_rings_open(&rings, PARENT, uid, gid, &events, e);
