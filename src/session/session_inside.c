@@ -4,11 +4,13 @@
  *
  * Where that cannot be, the kernel has all probes, and a note says why. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/as_user.h"
 #include "base/clock.h"
 #include "collect/call_rings.h"
 #include "session/session_impl.h"
@@ -59,6 +61,27 @@ static int check(const struct session_options *o, struct err *e)
 	return 0;
 }
 
+static int open_once(void *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
+}
+
+/* The dynamic linker would complain in each of the command's processes. */
+static int check_readable(const struct command_user *user, const char *library, struct err *e)
+{
+	const struct fs_user as = {user->uid, user->gid};
+	char *path = xstrdup(library);
+	int rc = user->changes ? as_user(&as, open_once, path, free) : 0;
+	if (rc != -ETIMEDOUT)
+		free(path);
+	return rc ? err_set(e, -rc, "the command's user cannot read %s: %s", library, strerror(-rc))
+		  : 0;
+}
+
 static int prepare(struct session *s, char **environment, struct err *e)
 {
 	const struct session_options *o = s->opts;
@@ -72,6 +95,9 @@ static int prepare(struct session *s, char **environment, struct err *e)
 	if (strpbrk(s->inside.library, " :"))
 		return err_set(e, ENOTSUP, "LD_PRELOAD takes no path with a space or colon: %s",
 			       s->inside.library);
+	rc = check_readable(o->user, s->inside.library, e);
+	if (rc)
+		return rc;
 	uid_t uid = o->user->changes ? o->user->uid : geteuid();
 	gid_t gid = o->user->changes ? o->user->gid : getegid();
 	rc = call_rings_open(&rings, PARENT, uid, gid, &events, e);
