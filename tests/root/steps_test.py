@@ -25,8 +25,9 @@ def recorded(t, script, *args):
     """The recording and what the loop says of its steps."""
     needs_torch(t)
     truth = t.path("truth.jsonl")
+    # inside: the loops are quicker so, and what is recorded is the same (inside_test.py)
     rec = t.record([PYTHON, script, *args, "--tell", truth], "--layers", "torch", "--profile",
-                   "off")
+                   "off", "--probes", "inprocess")
     with open(truth) as f:
         return rec, [json.loads(line) for line in f]
 
