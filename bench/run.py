@@ -12,7 +12,8 @@ BENCH = os.path.dirname(os.path.abspath(__file__))
 
 # name: options that make it short
 SHORT = {
-    "probe_cost": ["--rounds", "5", "--calls", "100000", "--attach", "3"],
+    "probe_cost": ["--rounds", "5", "--calls", "100000", "--attach", "3",
+                   "--rate-calls", "2000000"],
     "pipeline": ["--calls", "2000000", "--rounds", "3"],
     "overhead": ["--pairs", "3", "--steps", "200", "--burst-steps", "1000", "--cycles", "2",
                  "--seconds", "2"],
@@ -22,7 +23,7 @@ SHORT = {
     "profile_cost": ["--pairs", "2", "--steps", "500", "--starts", "2", "--shares-seconds", "10"],
 }
 PROGRAMS = ("eacgm", "bench/gmm_bench", "bench/probe_cost", "bench/recording_bench",
-            "bench/spans_recording", "bench/spin")
+            "bench/spans_recording", "bench/spin", "bench/spin_inside")
 
 
 def arguments():
