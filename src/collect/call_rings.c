@@ -60,7 +60,7 @@ struct call_rings {
 	uint8_t *chunk;
 	bool stopped;
 	uint32_t stack_shift;
-	struct map64 pids; /* of all files that there were */
+	struct map64 pids; /* of all files that there were -> 1 + the newest's program */
 };
 
 int call_rings_open(struct call_rings **ret, const char *parent, uid_t uid, gid_t gid,
@@ -156,7 +156,10 @@ static void add_file(struct call_rings *r, const char *name, uint32_t pid)
 	f->program = strchr(name, '.') ? (unsigned)strtoul(strchr(name, '.') + 1, NULL, 10) : 0;
 	gpu_tids_open(&f->tids, (pid_t)pid);
 	r->past.processes++;
-	map64_set(&r->pids, pid, 1);
+	uint64_t newest = 0;
+	map64_get(&r->pids, pid, &newest);
+	if (f->program + 1ULL > newest)
+		map64_set(&r->pids, pid, f->program + 1ULL);
 }
 
 static void find_files(struct call_rings *r)
@@ -353,9 +356,10 @@ static bool open_calls_of(struct call_rings *r, struct ring_file *f, uint32_t i,
 
 static bool has_died(const struct call_rings *r, const struct ring_file *f)
 {
-	for (size_t i = 0; i < r->files.len; i++)
-		if (r->files.data[i].pid == f->pid && r->files.data[i].program > f->program)
-			return true; /* it executes another one */
+	uint64_t newest = 0;
+	map64_get(&r->pids, f->pid, &newest);
+	if (newest > f->program + 1ULL)
+		return true; /* it executes another one */
 	return kill((pid_t)f->pid, 0) && errno == ESRCH;
 }
 
@@ -421,14 +425,15 @@ size_t call_rings_drain(struct call_rings *r)
 {
 	uint64_t before = r->past.calls;
 	take_pair(r);
-	if (r->now.ns - r->looked_ns > LOOK_EVERY_NS) {
+	bool looks = r->now.ns - r->looked_ns > LOOK_EVERY_NS;
+	if (looks) {
 		find_files(r);
 		r->looked_ns = r->now.ns;
 	}
 	uint64_t began_ns = r->now.ns;
 	for (size_t i = r->files.len; i-- > 0;) {
 		struct ring_file *f = &r->files.data[i];
-		bool died = has_died(r, f); /* before the last look */
+		bool died = looks && has_died(r, f); /* before it is emptied for the last time */
 		drain_file(r, f);
 		tell_stack_shift(r, f);
 		if (r->stopped)
@@ -473,15 +478,13 @@ bool call_rings_knew(const struct call_rings *r, pid_t pid)
 	return map64_get(&r->pids, (uint64_t)pid, &known);
 }
 
-double call_rings_cost_ns(const struct call_rings *r)
+double call_rings_cost_ns(const struct call_rings *r, const struct call_rings_stats *st)
 {
-	struct call_rings_stats st;
-	call_rings_stats(r, &st);
 	double rate = r->now.ticks > r->before.ticks
 			      ? (double)(r->now.ns - r->before.ns) /
 					(double)(r->now.ticks - r->before.ticks)
 			      : 0;
-	return st.timed ? (double)st.timed_ticks / (double)st.timed * rate : 0;
+	return st->timed ? (double)st->timed_ticks / (double)st->timed * rate : 0;
 }
 
 void call_rings_stats(const struct call_rings *r, struct call_rings_stats *ret)

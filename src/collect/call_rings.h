@@ -64,7 +64,7 @@ struct call_rings_stats {
 void call_rings_stats(const struct call_rings *r, struct call_rings_stats *ret);
 
 /* What a call takes of the job's time, as the processes measure it; 0: not known. */
-double call_rings_cost_ns(const struct call_rings *r);
+double call_rings_cost_ns(const struct call_rings *r, const struct call_rings_stats *st);
 
 /* Removes the folder. */
 void call_rings_close(struct call_rings *r);

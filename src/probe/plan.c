@@ -359,10 +359,12 @@ static bool has_other_door(struct work *w, uint64_t address, size_t n)
 
 /* What a probe inside the process has to know. */
 static void look_inside(struct work *w, struct site *s, const struct elf_symbol *sym,
-			const uint8_t *code, uint32_t place)
+			const uint8_t *code, size_t len, uint32_t place)
 {
-	const char *why;
-	s->inside = inside_plan(&w->plan->probes.data[s->probe], code, sym->size, place, &why);
+	const char *why = "not all of it is known";
+	/* all of the function is to be seen: it may jump back to where the jump is put */
+	if (sym->size == len)
+		s->inside = inside_plan(&w->plan->probes.data[s->probe], code, len, place, &why);
 	if (s->inside.moved &&
 	    has_other_door(w, sym->address, (size_t)s->inside.kept + s->inside.moved)) {
 		s->inside.moved = 0;
@@ -406,9 +408,8 @@ static int visit_symbol(const struct elf_symbol *sym, void *ctx)
 		return w->rc;
 	struct site *s =
 		add_site(w, info, offset, 0, en->instant ? SITE_INSTANT : SITE_SPAN, place.cost);
-	/* all of the function is to be seen: it may jump back to where the jump is put */
-	if (w->plan->inside && sym->size == len)
-		look_inside(w, s, sym, code, place.offset);
+	if (w->plan->inside)
+		look_inside(w, s, sym, code, len, place.offset);
 	return 0;
 }
 

@@ -177,11 +177,11 @@ static void tell(struct tracer *t, struct scan *s)
 {
 	for (size_t i = 0; i < t->scans->list.len && t->scans->list.data[i] != s; i++)
 		t->scans->list.data[i]->outdated |= t->scans->list.data[i]->pid == s->pid;
+	if (t->insider) /* also of one that is outdated: its process is held by it */
+		proc_maps_copy(&s->kept, &s->maps);
 	if (!s->outdated) {
 		tell_maps(t, s);
 		remember(t, s);
-		if (t->insider)
-			proc_maps_copy(&s->kept, &s->maps);
 		if (t->unwinder)
 			unwinder_look(t->unwinder, s->pid, &s->maps);
 	}

@@ -180,6 +180,8 @@ void metas_note_missing(struct session *s);
 
 /* session_mover.c: the threads that move records into the recording, and it to the disk. */
 int mover_start(struct session *s, struct err *e);
+/* The mover's: so many were lost by a cause that is counted elsewhere, so far. */
+void session_loss(struct session *s, const char *cause, uint64_t total);
 void mover_stop(struct session *s);
 
 /* session_collect.c: counters, events and rows of collectors go to the pipeline. stop: what they
@@ -218,7 +220,8 @@ void inside_tell(struct session *s);
 size_t inside_drain(struct session *s);
 void inside_finish(struct session *s);
 void inside_losses(struct session *s);
-uint64_t inside_lost_calls(const struct session *s);
+/* Also looks at what they cost. */
+uint64_t inside_lost_calls(struct session *s);
 void inside_metas(struct session *s);
 void inside_close(struct session *s);
 

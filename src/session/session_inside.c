@@ -127,14 +127,6 @@ void inside_tell(struct session *s)
 
 /* ---- while it runs, in the mover ---- */
 
-static void look_at_cost(struct session *s)
-{
-	struct call_rings_stats st;
-	call_rings_stats(s->inside.rings, &st);
-	double ns = call_rings_cost_ns(s->inside.rings) * (double)(st.calls + st.full);
-	atomic_store(&s->inside.cost_ns, (uint64_t)ns);
-}
-
 size_t inside_drain(struct session *s)
 {
 	uint64_t now_ns = monotonic_ns();
@@ -142,9 +134,7 @@ size_t inside_drain(struct session *s)
 		return 0;
 	s->inside.drained_ns = now_ns;
 	call_rings_set_stack_shift(s->inside.rings, s->mover.stack_shift);
-	size_t n = call_rings_drain(s->inside.rings);
-	look_at_cost(s);
-	return n;
+	return call_rings_drain(s->inside.rings);
 }
 
 /* What is open when all is told stays open. */
@@ -158,19 +148,15 @@ void inside_finish(struct session *s)
 	call_rings_open_calls(s->inside.rings);
 }
 
-uint64_t inside_lost_calls(const struct session *s)
+uint64_t inside_lost_calls(struct session *s)
 {
 	struct call_rings_stats st;
 	if (!s->inside.rings)
 		return 0;
 	call_rings_stats(s->inside.rings, &st);
+	double cost_ns = call_rings_cost_ns(s->inside.rings, &st) * (double)(st.calls + st.full);
+	atomic_store(&s->inside.cost_ns, (uint64_t)cost_ns);
 	return st.full + st.deep + st.elsewhere + st.slotless;
-}
-
-static void tell_loss(struct session *s, const char *cause, uint64_t total)
-{
-	if (total)
-		pipeline_loss(s->pipeline, cause, 0, total);
 }
 
 void inside_losses(struct session *s)
@@ -179,13 +165,13 @@ void inside_losses(struct session *s)
 	if (!s->inside.rings)
 		return;
 	call_rings_stats(s->inside.rings, &st);
-	tell_loss(s, "inside_full", st.full);
-	tell_loss(s, "inside_deep", st.deep);
-	tell_loss(s, "inside_elsewhere", st.elsewhere);
-	tell_loss(s, "inside_thread", st.slotless);
-	tell_loss(s, "inside_record", st.bad_records);
-	tell_loss(s, "inside_unmatched", st.unmatched);
-	tell_loss(s, "inside_no_return", st.no_return);
+	session_loss(s, "inside_full", st.full);
+	session_loss(s, "inside_deep", st.deep);
+	session_loss(s, "inside_elsewhere", st.elsewhere);
+	session_loss(s, "inside_thread", st.slotless);
+	session_loss(s, "inside_record", st.bad_records);
+	session_loss(s, "inside_unmatched", st.unmatched);
+	session_loss(s, "inside_no_return", st.no_return);
 }
 
 static void count_silent(void *ctx, pid_t pid)
@@ -221,7 +207,8 @@ void inside_metas(struct session *s)
 		      (unsigned long)stats.inside_processes);
 	pipeline_meta(s->pipeline, "inside_ms", "%.1f", (double)stats.inside_ns / 1e6);
 	pipeline_meta(s->pipeline, "inside_calls", "%lu", (unsigned long)st.calls);
-	pipeline_meta(s->pipeline, "inside_call_ns", "%.0f", call_rings_cost_ns(s->inside.rings));
+	pipeline_meta(s->pipeline, "inside_call_ns", "%.0f",
+		      call_rings_cost_ns(s->inside.rings, &st));
 	tell_silent(s);
 }
 

@@ -35,6 +35,12 @@ static void on_loss(void *ctx, enum loss_cause cause, uint32_t cpu, uint64_t cou
 	pipeline_loss(ctx, names[cause], cpu, count);
 }
 
+void session_loss(struct session *s, const char *cause, uint64_t total)
+{
+	if (total)
+		pipeline_loss(s->pipeline, cause, 0, total);
+}
+
 static void add_lost_calls(void *ctx, enum loss_cause cause, uint32_t cpu, uint64_t count)
 {
 	uint64_t *total = ctx;

@@ -273,12 +273,6 @@ void spans_finish(struct session *s)
 			      " or write to " PARENT " as the command's user");
 }
 
-static void tell_loss(struct session *s, const char *cause, uint64_t total)
-{
-	if (total)
-		pipeline_loss(s->pipeline, cause, 0, total);
-}
-
 uint64_t spans_lost_calls(struct session *s)
 {
 	struct gpu_spans_stats st;
@@ -298,12 +292,12 @@ void spans_losses(struct session *s)
 	pthread_mutex_lock(&s->timeline.lock);
 	gpu_spans_stats(s->timeline.rings, &st);
 	pthread_mutex_unlock(&s->timeline.lock);
-	tell_loss(s, "gpu_ring_full", st.ring_full);
-	tell_loss(s, "gpu_call_full", st.calls_full);
-	tell_loss(s, "operator_full", st.ops_lost);
-	tell_loss(s, "gpu_span_dropped", st.dropped);
-	tell_loss(s, "gpu_span_untimed", st.untimed);
-	tell_loss(s, "gpu_ring_record", st.bad_records);
+	session_loss(s, "gpu_ring_full", st.ring_full);
+	session_loss(s, "gpu_call_full", st.calls_full);
+	session_loss(s, "operator_full", st.ops_lost);
+	session_loss(s, "gpu_span_dropped", st.dropped);
+	session_loss(s, "gpu_span_untimed", st.untimed);
+	session_loss(s, "gpu_ring_record", st.bad_records);
 }
 
 void spans_close(struct session *s)

@@ -29,8 +29,7 @@ probes:
     signature: "(u64 a, u64 b) -> u64"
 """
 
-# Calls that were made and are in no recording, by what the recording says. Threads are counted, not
-# their calls (inside_thread).
+# Calls that were made and are in no recording, by what the recording says.
 UNTOLD = ("ring_full", "signal_stack", "stack_full", "inside_full", "inside_deep",
           "inside_elsewhere", "inside_thread", "inside_record")
 

@@ -11,7 +11,6 @@
 #include <ctime>
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <string>
@@ -465,48 +464,6 @@ int run_first(long n, char **)
 	return hung || crashed ? 9 : 0;
 }
 
-/* A handler that forks, and returns in the child. */
-volatile pid_t forked[256];
-volatile sig_atomic_t nforked, is_child;
-
-void on_fork(int)
-{
-	if (is_child || nforked >= 100)
-		return;
-	pid_t pid = fork();
-	if (!pid)
-		is_child = 1;
-	else if (pid > 0) {
-		forked[nforked] = pid;
-		nforked = nforked + 1;
-	}
-}
-
-int run_fork_in_handler(long n, char **)
-{
-	const u64 wanted = t_v2_plain(2, 3);
-	handle(SIGALRM, on_fork, 0);
-	start_timer(ITIMER_REAL, 1000);
-	while (nforked < n && !is_child)
-		if (t_v2_plain(2, 3) != wanted)
-			die("a result");
-	start_timer(ITIMER_REAL, 0);
-	if (is_child) {
-		for (int i = 0; i < 100; i++)
-			if (t_v2_plain(2, 3) != wanted)
-				_exit(7);
-		_exit(0);
-	}
-	long bad = 0;
-	for (int i = 0; i < nforked; i++) {
-		int status = wait_child(forked[i], 20);
-		bad += status != 0;
-		if (status)
-			printf("child %d: %d\n", i, status);
-	}
-	return bad ? 9 : 0;
-}
-
 /* ---- processes ---- */
 
 u64 calls_of(u64 from, u64 n)
@@ -650,20 +607,6 @@ int run_nobody(long n, char **)
 	return 0;
 }
 
-/* Nothing but read, write, exit and sigreturn from here on. */
-int run_seccomp(long n, char **)
-{
-	int status = status_of((u64)n);
-	pid_t pid = fork();
-	if (!pid) {
-		if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT))
-			syscall(SYS_exit, 97);
-		syscall(SYS_exit, calls_of(5, (u64)n) & 0x7f);
-	}
-	expect_child(pid, status, "that may do nothing but calculate");
-	return 0;
-}
-
 /* ---- threads ---- */
 
 void *call_some(void *arg)
@@ -763,51 +706,6 @@ int run_cancelled(long n, char **called)
 		if (!v)
 			return die("cancelled in a call that has no cancellation point");
 	}
-	return 0;
-}
-
-/* Cancelled wherever it is: all frames have rules for every instruction, so its destructor runs. */
-std::atomic<int> calls_on;
-std::atomic<long> destroyed;
-
-__attribute__((noinline)) void call_always()
-{
-	int was;
-	t_v2_plain(2, 3); /* the first is apart: run_cancelled */
-	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &was);
-	calls_on = 1;
-	for (;;)
-		t_v2_plain(2, 3);
-}
-
-struct counter {
-	~counter()
-	{
-		destroyed++;
-	}
-};
-
-void *with_destructor(void *)
-{
-	counter c;
-	call_always();
-	return nullptr;
-}
-
-int run_anywhere(long n, char **)
-{
-	for (long i = 0; i < n; i++) {
-		pthread_t t;
-		calls_on = 0;
-		if (pthread_create(&t, nullptr, with_destructor, nullptr))
-			return die("pthread_create");
-		while (!calls_on)
-			usleep(20);
-		usleep((useconds_t)(20 + i % 97));
-		pthread_cancel(t);
-		pthread_join(t, nullptr);
-	}
-	step((u64)destroyed);
 	return 0;
 }
 
@@ -935,14 +833,12 @@ const struct {
 	{"doors", run_doors},	      {"deep", run_deep},
 	{"throw", run_throw},	      {"throw-threads", run_throw_threads},
 	{"jump", run_jump},	      {"signals", run_signals},
-	{"first", run_first},	      {"fork-in-handler", run_fork_in_handler},
-	{"processes", run_processes}, {"child", run_child},
-	{"raw-fork", run_raw_fork},   {"exec", run_exec},
-	{"nobody", run_nobody},	      {"seccomp", run_seccomp},
+	{"first", run_first},	      {"processes", run_processes},
+	{"child", run_child},	      {"raw-fork", run_raw_fork},
+	{"exec", run_exec},	      {"nobody", run_nobody},
 	{"turns", run_turns},	      {"ends", run_ends},
 	{"cancelled", run_cancelled}, {"at-once", run_at_once},
 	{"keys", run_keys},	      {"until", run_until},
-	{"anywhere", run_anywhere},
 };
 } // namespace
 
