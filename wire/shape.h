@@ -1,5 +1,5 @@
-/* shape.h - a tensor's sizes in 64 bits: packed by BPF and inject/calls, unpacked by whoever reads a
- * recording.
+/* shape.h - a tensor's sizes in 64 bits: packed by BPF and inject/calls, unpacked by whoever reads
+ * a recording.
  *
  * Bits 0..2 hold the number of dimensions + 1, 0 meaning that the shape is not known; bits 3..5
  * which dimension is the largest; then the sizes follow, the first one lowest: the largest in
