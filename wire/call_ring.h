@@ -1,6 +1,7 @@
 /* call_ring.h - what probes inside a process (inject/calls, libeacgm_calls.so) share with eacgm:
  * what eacgm writes into the process, and the file through which the process hands its calls out
- * (src/collect/call_rings.c).
+ * (src/collect/call_rings.c). Calls of Python functions, which the interpreter itself tells
+ * (inject/calls/python.c), go the same way.
  *
  * In the process. The library has CALL_SITES_MOST structs call_site, CALL_ISLANDS pieces of
  * CALL_ISLAND_BYTES of code, and a count of those in use, all of which eacgm alone writes, through
@@ -27,6 +28,13 @@
 #define CALL_SHIM	 "libeacgm_calls.so"
 #define CALL_RINGS_ENV	 "EACGM_CALL_RINGS"
 #define CALL_PRELOAD_ENV "LD_PRELOAD"
+
+/* Where this is set, every call of a Python function is told, of files that a glob of the second
+ * fits, where that is set, and none of the third: globs with commas between them. A glob without a
+ * slash is matched against the file's name without its folders. */
+#define CALL_PYTHON_ENV	     "EACGM_PYTHON_CALLS"
+#define CALL_PYTHON_ONLY_ENV "EACGM_PYTHON_ONLY"
+#define CALL_PYTHON_SKIP_ENV "EACGM_PYTHON_SKIP"
 
 /* Symbols of the library. */
 #define CALL_SITES   "eacgm_call_sites"
@@ -64,7 +72,7 @@ _Static_assert(sizeof(struct call_site) == 256, "sites are found by number");
 #define CALL_HEADER_BYTES 4096
 #define CALL_THREADS_MOST 64
 #define CALL_RING_BYTES	  (1u << 21)
-#define CALL_SLOT_HEADER  (1u << 14)
+#define CALL_SLOT_HEADER  (1u << 15)
 #define CALL_SLOT_BYTES	  (CALL_SLOT_HEADER + CALL_RING_BYTES)
 #define CALL_FILE_BYTES                                                                            \
 	(CALL_HEADER_BYTES + (unsigned long long)CALL_THREADS_MOST * CALL_SLOT_BYTES)
@@ -72,11 +80,20 @@ _Static_assert(sizeof(struct call_site) == 256, "sites are found by number");
 struct call_header {
 	__u64 magic; /* written last */
 	__u32 pid;
-	__u32 counted; /* ticks are the processor's counter, else nanoseconds */
-	__u64 no_slot; /* calls of threads that have no slot */
-	__u64 pad[5];
+	__u32 counted;	     /* ticks are the processor's counter, else nanoseconds */
+	__u64 no_slot;	     /* calls of threads that have no slot */
+	__u32 python;	     /* enum call_python */
+	__u32 python_yields; /* to a profiler of the job's own, in a thread */
+	__u64 pad[4];
 	__u32 stop;	   /* eacgm's, as is what follows: nothing more is to be recorded */
 	__u32 stack_shift; /* halves so often the chance that a call's stack is taken */
+};
+
+/* Whether Python functions are told. */
+enum call_python {
+	CALL_PYTHON_NONE, /* nobody asks for it, or there is no interpreter (yet) */
+	CALL_PYTHON_TOLD,
+	CALL_PYTHON_FAILED, /* the interpreter has no place for one more who listens */
 };
 
 enum call_slot_state {
@@ -99,6 +116,13 @@ struct call_open {
 };
 _Static_assert(sizeof(struct call_open) == 96, "shared with traced processes");
 
+#define CALL_PYTHON_OPEN 1024 /* the outermost; what is deeper the process alone knows */
+struct call_python_open {
+	__u64 start;
+	__u32 code;  /* its number */
+	__u32 timed; /* as of struct call_open */
+};
+
 struct call_slot {
 	__u32 state; /* enum call_slot_state */
 	__u32 tid;
@@ -118,6 +142,9 @@ struct call_slot {
 	__u64 timed;	   /* calls of which it was looked how long we took, */
 	__u64 timed_ticks; /* and how long that was in sum */
 	struct call_open open[MAX_OPEN_CALLS];
+	__u32 python_depth; /* calls of Python functions that are open */
+	__u32 pad3;
+	struct call_python_open python[CALL_PYTHON_OPEN];
 };
 _Static_assert(__builtin_offsetof(struct call_slot, tail) == 64, "a cache line each");
 _Static_assert(__builtin_offsetof(struct call_slot, depth) == 128, "likewise");
@@ -134,3 +161,24 @@ struct call_record {
 };
 _Static_assert(sizeof(struct call_record) == 24, "shared with traced processes");
 #define CALL_RECORD_MOST (sizeof(struct call_record) + 8 * MAX_ARGS + 8)
+
+/* In the place of a probe's number. */
+#define CALL_PYTHON MAX_PROBES /* a call of a Python function; its argument is the code's number   \
+				*/
+#define CALL_CODE (MAX_PROBES + 1) /* says what a code is; nargs words of text follow */
+
+/* A CALL_CODE's; the numbers of a process's codes are from 1 on, none is used twice. One may come
+ * after calls of it, of another thread. */
+struct call_code {
+	__u32 probe;
+	__u8 pad[2];
+	__u8 nargs;
+	__u8 marked; /* 0 */
+	__u32 code, line;
+	__u32 name_bytes, file_bytes; /* of the text: one after the other, UTF-8 */
+};
+_Static_assert(sizeof(struct call_code) == sizeof(struct call_record), "a kind of it");
+#define CALL_CODE_NAME 512
+#define CALL_CODE_FILE 1024
+_Static_assert(CALL_CODE_NAME + CALL_CODE_FILE <= 8 * 255, "nargs is a byte");
+#define CALL_CODE_MOST (sizeof(struct call_code) + CALL_CODE_NAME + CALL_CODE_FILE)

@@ -14,9 +14,12 @@ struct call_thread {
 	uint64_t *ring;		    /* of CALL_RING_BYTES */
 	uint64_t busy;		    /* the stack pointer of who is at work here, 0 = nobody */
 	uint64_t stack_low, stack_high;
-	uint64_t random;  /* never 0 */
-	uint32_t untimed; /* calls since one was timed */
-	bool used;	  /* this struct */
+	uint64_t random;       /* never 0 */
+	uint32_t untimed;      /* calls since one was timed */
+	bool used;	       /* this struct */
+	uint32_t python_depth; /* open calls of Python functions, */
+	uint32_t python_room;  /* and room for those past CALL_PYTHON_OPEN */
+	struct call_python_open *python_deep;
 };
 
 extern __thread struct call_thread *calls_own; /* -ftls-model=initial-exec: no call of libc */
@@ -44,3 +47,8 @@ void calls_drop_all(struct call_thread *t);
 
 /* entry.S: calls it with the registers of vectors kept. */
 void calls_apart(void (*function)(void *), void *argument, bool has_xsave);
+
+/* python_calls.c: the same of open calls of Python functions; and, in a forked child, its parent's
+ * codes are to be told again. */
+void python_drop_all(struct call_thread *t);
+void python_begin_child(void);

@@ -58,6 +58,7 @@ static void end_thread(void *thread)
 	if (!t->slot) /* a forked child's */
 		return;
 	calls_drop_all(t);
+	python_drop_all(t);
 	__atomic_store_n(&t->slot->state, CALL_SLOT_LEFT, __ATOMIC_RELEASE);
 	__atomic_store_n(&t->used, false, __ATOMIC_RELEASE);
 }
@@ -77,6 +78,7 @@ static void begin_child(void)
 	if (process.threads)
 		memset(process.threads, 0, THREADS_MOST * sizeof(*process.threads));
 	process.pid = 0;
+	python_begin_child();
 	__atomic_store_n(&process.state, FILE_NONE, __ATOMIC_RELEASE);
 }
 
@@ -230,7 +232,7 @@ static struct call_thread *claim_thread(void)
 static void begin_slot(struct call_slot *slot)
 {
 	uint64_t head = slot->head, tail = slot->tail;
-	slot->depth = 0;
+	slot->depth = slot->python_depth = 0;
 	memset(slot->layer_open, 0, sizeof(slot->layer_open));
 	slot->head = (head > tail ? head : tail) & ~7ULL;
 	__atomic_store_n(&slot->tid, (uint32_t)gettid(), __ATOMIC_RELEASE);

@@ -80,6 +80,16 @@ static const struct opt_def options[] = {
 	 "eacgm starts, code inside of their processes where it can, at a fraction of that: "
 	 "see docs/record.md. kernel unless told.",
 	 "kernel|inprocess|auto", 0},
+	{0, "python", "WHAT",
+	 "calls: every call of a Python function, of commands that eacgm starts, as their "
+	 "interpreters tell it (3.8 and later); off unless told.",
+	 "calls|off", 0},
+	{0, "python-only", "GLOB,...",
+	 "With --python calls: only functions of these files. A glob without a slash is for the "
+	 "name of the file alone.",
+	 NULL, 0},
+	{0, "python-skip", "GLOB,...",
+	 "With --python calls: no functions of these files, whatever --python-only says.", NULL, 0},
 	{0, "detect", "MODEL",
 	 "Tell anomalies as they come, on standard error, and write them into the recording: of "
 	 "a model that 'eacgm learn' made, or, without one, learned from what comes first.",
@@ -236,6 +246,22 @@ static enum probes_where probes_from_args(const struct args *a)
 	return word && !strcmp(word, "inprocess") ? PROBES_INSIDE : PROBES_KERNEL;
 }
 
+static int python_from_args(struct session_options *o, const struct args *a, struct err *e)
+{
+	const char *word = args_get(a, "python");
+	o->python_calls = word && !strcmp(word, "calls");
+	o->python_only = args_get(a, "python-only");
+	o->python_skip = args_get(a, "python-skip");
+	if ((o->python_only || o->python_skip) && !o->python_calls)
+		return err_set(e, EINVAL, "--python-only and --python-skip need --python calls");
+	if (o->python_calls &&
+	    (!a->rest_len || o->burst_on_ns || o->mode[LAYER_PYTHON] != MODE_TRACE))
+		return err_set(e, EINVAL,
+			       "--python calls tells every call of a command: -- CMD, and neither "
+			       "--burst nor a --mode of the layer python");
+	return 0;
+}
+
 static int read_options(struct session_options *o, const struct catalog *c, const struct args *a,
 			struct err *e)
 {
@@ -247,6 +273,8 @@ static int read_options(struct session_options *o, const struct catalog *c, cons
 		rc = burst_from_args(o, args_get(a, "burst"), e);
 	if (!rc)
 		rc = profile_from_args(o, a, e);
+	if (!rc)
+		rc = python_from_args(o, a, e);
 	if (!rc)
 		rc = args_u64(a, "max-size", 1, 1 << 24, &megabytes, e);
 	if (!rc)
@@ -494,6 +522,9 @@ static int run(const struct args *a)
 	struct err e = {0};
 	if (catalog_from_args(&catalog, a, &e))
 		return command_failed(a->command, &e);
+	const char *python = args_get(a, "python");
+	if (python && !strcmp(python, "calls")) /* these are among them */
+		catalog_leave_out(&catalog, "python.frame");
 	int status = run_with(&catalog, a);
 	catalog_free(&catalog);
 	return status;

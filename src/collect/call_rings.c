@@ -25,6 +25,9 @@
 #define PAIR_EVERY_NS 1000000000ULL
 #define LOOK_EVERY_NS 20000000ULL /* for new files: a ring lasts longer */
 #define MAX_TID	      (1u << 22)  /* PID_MAX_LIMIT of Linux */
+#define PYTHON_TOLD   (CALL_NESTED | CALL_UNWOUND | CALL_OPEN)
+#define CODE_BIT      (1ULL << 63) /* of the ids of codes; the kernel's have it not */
+#define FILES_EVER    (1u << 31)
 #define FLAGS_TOLD                                                                                 \
 	(CALL_NESTED | CALL_UNWOUND | CALL_ARG_FAULT | CALL_ARG_CUT | CALL_ERROR | CALL_NAMED)
 
@@ -40,6 +43,9 @@ struct ring_file {
 	bool counted;
 	uint32_t stack_shift; /* that it was told */
 	uint64_t no_slot;
+	uint32_t serial; /* of all files that there were */
+	uint32_t python; /* enum call_python */
+	uint32_t python_yields;
 	struct gpu_tids tids;
 	uint64_t tails[CALL_THREADS_MOST];
 	struct call_slot_counts {
@@ -60,6 +66,7 @@ struct call_rings {
 	uint8_t *chunk;
 	bool stopped;
 	uint32_t stack_shift;
+	uint32_t serial;
 	struct map64 pids; /* of all files that there were -> 1 + the newest's program */
 };
 
@@ -83,7 +90,7 @@ int call_rings_open(struct call_rings **ret, const char *parent, uid_t uid, gid_
 	}
 	r->events = *events;
 	r->owner = uid;
-	r->chunk = xcalloc(1, CHUNK_BYTES + CALL_RECORD_MOST);
+	r->chunk = xcalloc(1, CHUNK_BYTES + CALL_CODE_MOST);
 	r->before = r->now = ticks_pair_read(true);
 	*ret = r;
 	return 0;
@@ -152,6 +159,7 @@ static void add_file(struct call_rings *r, const char *name, uint32_t pid)
 	struct ring_file *f = vec_push(&r->files);
 	f->fd = fd;
 	f->pid = pid;
+	f->serial = r->serial++ % FILES_EVER;
 	snprintf(f->name, sizeof(f->name), "%s", name);
 	f->program = strchr(name, '.') ? (unsigned)strtoul(strchr(name, '.') + 1, NULL, 10) : 0;
 	gpu_tids_open(&f->tids, (pid_t)pid);
@@ -191,6 +199,8 @@ static bool read_file_header(struct ring_file *f)
 	f->known = true;
 	f->counted = h.counted != 0;
 	f->no_slot = h.no_slot;
+	f->python = h.python;
+	f->python_yields = h.python_yields;
 	return true;
 }
 
@@ -201,7 +211,59 @@ static uint64_t to_ns(const struct call_rings *r, const struct ring_file *f, uin
 	return f->counted ? ticks_to_ns(&r->before, &r->now, ticks) : ticks;
 }
 
-static bool take_record(struct call_rings *r, struct ring_file *f, uint32_t tid, const uint8_t *p)
+static uint64_t code_id(const struct ring_file *f, uint32_t code)
+{
+	return CODE_BIT | (uint64_t)f->serial << 32 | code;
+}
+
+static bool take_code(const struct call_rings *r, const struct ring_file *f, const uint8_t *p)
+{
+	struct call_code in;
+	memcpy(&in, p, sizeof(in));
+	if (!in.code || in.marked || in.name_bytes > CALL_CODE_NAME ||
+	    in.file_bytes > CALL_CODE_FILE || in.name_bytes + in.file_bytes > 8u * in.nargs)
+		return false;
+	const char *text = (const char *)p + sizeof(in);
+	r->events.on_code(r->events.ctx, code_id(f, in.code),
+			  &(struct call_text){text, strnlen(text, in.name_bytes)},
+			  &(struct call_text){text + in.name_bytes,
+					      strnlen(text + in.name_bytes, in.file_bytes)},
+			  in.line);
+	return true;
+}
+
+static bool take_python(struct call_rings *r, const struct ring_file *f, uint32_t tid,
+			const uint8_t *p)
+{
+	struct call_record in;
+	uint64_t code;
+	memcpy(&in, p, sizeof(in));
+	if (in.nargs != 1 || in.marked || in.end < in.start || in.flags & ~PYTHON_TOLD)
+		return false;
+	memcpy(&code, p + sizeof(in), sizeof(code));
+	if (!code || code > UINT32_MAX)
+		return false;
+	struct rec_call call = {
+		.kind = REC_CALL,
+		.flags = in.flags,
+		.depth = in.depth,
+		.nargs = 1,
+		.probe = CALL_PYTHON,
+		.tgid = f->pid,
+		.tid = tid,
+		.start_ns = to_ns(r, f, in.start),
+		.args = {code_id(f, (uint32_t)code)},
+	};
+	uint64_t end_ns = to_ns(r, f, in.end);
+	call.dur_ns = end_ns > call.start_ns ? end_ns - call.start_ns : 0;
+	r->events.on_call(r->events.ctx, &call, 0);
+	r->past.calls++;
+	r->past.python_calls++;
+	return true;
+}
+
+static bool take_call(struct call_rings *r, const struct ring_file *f, uint32_t tid,
+		      const uint8_t *p)
 {
 	struct call_record in;
 	memcpy(&in, p, sizeof(in));
@@ -227,6 +289,16 @@ static bool take_record(struct call_rings *r, struct ring_file *f, uint32_t tid,
 	r->events.on_call(r->events.ctx, &call, (uint32_t)mark);
 	r->past.calls++;
 	return true;
+}
+
+static bool take_record(struct call_rings *r, const struct ring_file *f, uint32_t tid,
+			const uint8_t *p)
+{
+	uint32_t probe;
+	memcpy(&probe, p, sizeof(probe));
+	if (probe == CALL_CODE)
+		return take_code(r, f, p);
+	return probe == CALL_PYTHON ? take_python(r, f, tid, p) : take_call(r, f, tid, p);
 }
 
 /* How many bytes the record at p has, of `left` that are there; 0: not all of it is. */
@@ -338,6 +410,28 @@ static void open_call(struct call_rings *r, const struct ring_file *f, uint32_t 
 	r->events.on_call(r->events.ctx, &call, o->mark);
 }
 
+static void open_python(struct call_rings *r, const struct ring_file *f, uint32_t tid,
+			uint32_t depth, const struct call_python_open *o, uint8_t flags)
+{
+	uint64_t now_ns = r->now.ns, start_ns = to_ns(r, f, o->start);
+	if (!o->code || start_ns > now_ns)
+		return;
+	struct rec_call call = {
+		.kind = REC_CALL,
+		.flags = (uint8_t)(flags | (depth ? CALL_NESTED : 0)),
+		.depth = depth < UINT8_MAX ? (uint8_t)depth : UINT8_MAX,
+		.nargs = 1,
+		.probe = CALL_PYTHON,
+		.tgid = f->pid,
+		.tid = tid,
+		.start_ns = start_ns,
+		.dur_ns = now_ns - start_ns,
+		.args = {code_id(f, o->code)},
+	};
+	r->events.on_call(r->events.ctx, &call, 0);
+	r->past.python_calls++;
+}
+
 /* flags: what these calls have besides. False where no slot from here on was ever used. */
 static bool open_calls_of(struct call_rings *r, struct ring_file *f, uint32_t i, uint8_t flags)
 {
@@ -349,6 +443,9 @@ static bool open_calls_of(struct call_rings *r, struct ring_file *f, uint32_t i,
 	uint32_t tid = s.tid <= MAX_TID ? gpu_tids_host(&f->tids, s.tid) : 0;
 	for (uint32_t k = 0; s.state == CALL_SLOT_USED && k < s.depth && k < MAX_OPEN_CALLS; k++)
 		open_call(r, f, tid, k, &s.open[k], flags);
+	for (uint32_t k = 0;
+	     s.state == CALL_SLOT_USED && k < s.python_depth && k < CALL_PYTHON_OPEN; k++)
+		open_python(r, f, tid, k, &s.python[k], flags);
 	return true;
 }
 
@@ -376,6 +473,9 @@ static void add_counts(struct call_rings_stats *sum, const struct ring_file *f)
 	}
 	sum->slotless += f->no_slot;
 	sum->bad_records += f->bad_records;
+	sum->python_processes += f->python == CALL_PYTHON_TOLD;
+	sum->python_failed += f->python == CALL_PYTHON_FAILED;
+	sum->python_yields += f->python_yields;
 }
 
 static void stop_file(const struct ring_file *f)

@@ -1,4 +1,5 @@
-/* call_rings.h - the calls that probes inside of traced processes tell (inject/calls).
+/* call_rings.h - the calls that probes inside of traced processes tell, and those of Python
+ * functions, which interpreters tell (inject/calls).
  *
  * Makes a folder in which each such process has a file (wire/call_ring.h), and empties the rings in
  * it. Knows nothing of recordings. Nothing that a process writes is trusted: what makes no sense is
@@ -17,10 +18,20 @@
 
 struct call_rings;
 
+struct call_text {
+	const char *bytes;
+	size_t len;
+};
+
 struct call_rings_events {
 	/* A call that has returned; or, from call_rings_open_calls, one that has not (CALL_OPEN).
 	 * mark: of its stack (struct rec_mark), 0 = it was not taken. */
 	void (*on_call)(void *ctx, const struct rec_call *call, uint32_t mark);
+	/* A Python function, which calls with probe CALL_PYTHON have as their argument; of a
+	 * thread's first calls it may come after them. id: not 0, and nobody's else. Texts are of a
+	 * process: any bytes. */
+	void (*on_code)(void *ctx, uint64_t id, const struct call_text *name,
+			const struct call_text *file, uint32_t line);
 	/* All calls of the process that ended before have come. */
 	void (*on_upto)(void *ctx, uint32_t pid, uint64_t ns);
 	void *ctx;
@@ -59,6 +70,10 @@ struct call_rings_stats {
 	uint64_t no_return; /* calls with an upper bound as duration: they are recorded */
 	uint64_t slotless;  /* calls of threads that found no ring */
 	uint64_t bad_records;
+	uint64_t python_calls;	     /* of these calls */
+	uint64_t python_processes;   /* whose interpreter tells, */
+	uint64_t python_failed;	     /* or will not */
+	uint64_t python_yields;	     /* a profiler of the job's own came or went */
 	uint64_t timed, timed_ticks; /* calls that were timed, and what they took of the job */
 };
 void call_rings_stats(const struct call_rings *r, struct call_rings_stats *ret);

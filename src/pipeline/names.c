@@ -108,6 +108,24 @@ void codes_forget(struct pipeline *p, size_t most)
 	}
 }
 
+/* The code of a function; the same function in other processes, or at another address, is one. */
+static uint32_t code_of(struct pipeline *p, uint32_t name, uint32_t file, uint32_t line)
+{
+	struct m_code row = {.name = name, .file = file, .line = line};
+	char key[64];
+	if (p->code_rows.len >= CODE_ROWS_MOST) { /* a job that makes functions without end */
+		p->codes_over++;
+		row = (struct m_code){.name = rec_string_z(p->writer, "(more)")};
+	}
+	int n = snprintf(key, sizeof(key), "%u\n%u\n%u", row.name, row.file, row.line);
+	uint64_t same, h = hash_bytes(key, (size_t)n) | 1ULL << 63;
+	if (!map64_get(&p->codes, h, &same)) {
+		same = put_code(p, &row);
+		map64_set(&p->codes, h, same);
+	}
+	return (uint32_t)same;
+}
+
 void pipeline_add_code(struct pipeline *p, const struct rec_pycode *r)
 {
 	char name[sizeof(r->name) * 4], file[sizeof(r->file) * 4];
@@ -118,24 +136,17 @@ void pipeline_add_code(struct pipeline *p, const struct rec_pycode *r)
 		file_len = sizeof(r->file);
 	cpython_string_utf8(r->name, name_len, r->name_state, name, sizeof(name));
 	cpython_string_utf8(r->file, file_len, r->file_state, file, sizeof(file));
-	struct m_code row = {.line = r->firstlineno};
-	if (p->code_rows.len < CODE_ROWS_MOST) {
-		row.name = rec_string_z(p->writer, name[0] ? name : "?");
-		row.file = rec_string_z(p->writer, file);
-	} else { /* a job that makes functions without end */
-		p->codes_over++;
-		row = (struct m_code){.name = rec_string_z(p->writer, "(more)")};
-	}
-	/* the same function in other processes, or at another address, is one code */
-	char key[sizeof(name) + sizeof(file) + 16];
-	int n = snprintf(key, sizeof(key), "%u\n%u\n%u", row.name, row.file, row.line);
-	uint64_t same, h = hash_bytes(key, (size_t)n) | 1ULL << 63;
-	if (!map64_get(&p->codes, h, &same)) {
-		same = put_code(p, &row);
-		map64_set(&p->codes, h, same);
-	}
-	know_code(p, r->id, (uint32_t)same);
-	frames_add_code(p, r, (uint32_t)same);
+	uint32_t code = code_of(p, rec_string_z(p->writer, name[0] ? name : "?"),
+				rec_string_z(p->writer, file), r->firstlineno);
+	know_code(p, r->id, code);
+	frames_add_code(p, r, code);
+}
+
+void pipeline_told_code(struct pipeline *p, const struct told_code *c)
+{
+	uint32_t name = c->name_len ? rec_string(p->writer, c->name, c->name_len)
+				    : rec_string_z(p->writer, "?");
+	know_code(p, c->id, code_of(p, name, rec_string(p->writer, c->file, c->file_len), c->line));
 }
 
 void codes_tell_losses(struct pipeline *p)

@@ -197,6 +197,15 @@ void pipeline_ops_upto(struct pipeline *p, uint32_t pid, uint64_t ns);
 /* A call that a probe inside its process told (wire/call_ring.h); waits as pipeline_op's do. mark:
  * of its stack, of which the record comes before the end of the pass; 0: it has none. */
 void pipeline_told_call(struct pipeline *p, const struct rec_call *call, uint32_t mark);
+/* What a Python function is that such calls have as an argument of RAW_CODE. id: no REC_PYCODE's.
+ */
+struct told_code {
+	uint64_t id;
+	const char *name, *file; /* any bytes */
+	size_t name_len, file_len;
+	uint32_t line;
+};
+void pipeline_told_code(struct pipeline *p, const struct told_code *code);
 /* From any thread: operators that end before come from probes. UINT64_MAX: all do. */
 void pipeline_ops_from(struct pipeline *p, uint64_t ns);
 /* All that there was has come: spans wait for no calls any more. */

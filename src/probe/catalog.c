@@ -200,3 +200,16 @@ int catalog_load_builtin(struct catalog *c, struct err *e)
 	}
 	return 0;
 }
+
+void catalog_leave_out(struct catalog *c, const char *id)
+{
+	for (size_t i = 0; i < c->entries.len; i++) {
+		if (strcmp(c->entries.data[i].id, id) != 0)
+			continue;
+		cat_entry_free(&c->entries.data[i]);
+		c->entries.len--;
+		memmove(&c->entries.data[i], &c->entries.data[i + 1],
+			(c->entries.len - i) * sizeof(c->entries.data[0]));
+		return;
+	}
+}

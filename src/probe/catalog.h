@@ -135,4 +135,7 @@ bool cat_entry_is_users(const struct cat_entry *entry);
 /* The entry of an id, or NULL. Valid until the catalog changes. */
 const struct cat_entry *catalog_find(const struct catalog *c, const char *id);
 
+/* Takes the entry of an id out, where there is one. */
+void catalog_leave_out(struct catalog *c, const char *id);
+
 void catalog_free(struct catalog *c);

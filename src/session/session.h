@@ -75,6 +75,10 @@ struct session_options {
 	bool cupti_taken; /* another tool has the command's CUPTI: there is no timeline of it */
 	enum operator_source operators;
 	enum probes_where probes;
+	/* Every call of a Python function, as the interpreters of the command's processes tell it:
+	 * of files that one of the globs fits, and none of the others (wire/call_ring.h). */
+	bool python_calls;
+	const char *python_only, *python_skip; /* with commas between them; NULL: none */
 	const char *preload;		 /* LD_PRELOAD that the command would have; NULL: none */
 	uint32_t sample_hz;		 /* stacks at the CPU clock, 0 = none */
 	char **command;			 /* NULL: the target's processes */

@@ -9,6 +9,7 @@
 #include "session/own_cost.h"
 #include "session/running_cost.h"
 #include "session/session.h"
+#include "collect/call_rings.h"
 #include "collect/collectors.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/listeners.h"
@@ -97,8 +98,11 @@ struct told_inside {
 	char library[4096];
 	uint64_t drained_ns;
 	_Atomic uint64_t cost_ns; /* that calls have taken of the job so far */
+	bool probes;		  /* some of what is told is of probes inside, */
+	bool python;		  /* or of Python's interpreters */
 	size_t silent;		  /* processes with probes that told nothing */
 	struct err error;	  /* why there are none, to be told */
+	struct err python_error;  /* likewise */
 };
 
 struct session {
@@ -211,7 +215,7 @@ void spans_switch_probes(struct session *s);
 
 /* session_inside.c: before the command is forked, environment as of spans_prepare; what went wrong
  * until there was a recording; the mover's: drain says how many calls came. */
-#define INSIDE_VARIABLES 2
+#define INSIDE_VARIABLES (2 + PYTHON_VARIABLES)
 void inside_prepare(struct session *s, char **environment);
 bool inside_is_on(const struct session *s);
 /* The library that processes load; NULL: none is. */
@@ -224,6 +228,17 @@ void inside_losses(struct session *s);
 uint64_t inside_lost_calls(struct session *s);
 void inside_metas(struct session *s);
 void inside_close(struct session *s);
+
+/* session_python.c: calls of Python functions, which come in the same rings. prepare: environment
+ * as above, behind what it has. */
+#define PYTHON_VARIABLES 3
+int python_check(const struct session_options *o, struct err *e);
+void python_prepare(const struct session *s, char **environment);
+/* Before any call comes. */
+void python_begin(struct session *s);
+void python_code(struct session *s, uint64_t id, const struct call_text *name,
+		 const struct call_text *file, uint32_t line);
+void python_metas(struct session *s, const struct call_rings_stats *st);
 
 /* session_attach.c: the shim comes into processes that run. saw, gone: a process's mappings and its
  * end, of the control thread; stop: none is held or stopped any more, before the mover's end. */

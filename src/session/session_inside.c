@@ -1,6 +1,7 @@
 /* session_inside.c - calls that are told inside of the command's processes instead of by the kernel
  * (wire/call_ring.h): the processes load libeacgm_calls.so, the tracer writes probes into them
- * while they are held (probe/inside_write.h), and the mover empties their rings.
+ * while they are held (probe/inside_write.h), and the mover empties their rings. Calls of Python
+ * functions come the same way, without probes: session_python.c.
  *
  * Where that cannot be, the kernel has all probes, and a note says why. */
 #include <errno.h>
@@ -12,7 +13,6 @@
 
 #include "base/as_user.h"
 #include "base/clock.h"
-#include "collect/call_rings.h"
 #include "session/session_impl.h"
 #include "session/shipped.h"
 
@@ -22,7 +22,7 @@
 
 bool inside_is_on(const struct session *s)
 {
-	return s->inside.rings != NULL;
+	return s->inside.probes;
 }
 
 const char *inside_library(const struct session *s)
@@ -34,6 +34,12 @@ static void on_call(void *ctx, const struct rec_call *call, uint32_t mark)
 {
 	struct session *s = ctx;
 	pipeline_told_call(s->pipeline, call, mark);
+}
+
+static void on_code(void *ctx, uint64_t id, const struct call_text *name,
+		    const struct call_text *file, uint32_t line)
+{
+	python_code(ctx, id, name, file, line);
 }
 
 static void on_upto(void *ctx, uint32_t pid, uint64_t ns)
@@ -86,10 +92,9 @@ static int prepare(struct session *s, char **environment, struct err *e)
 {
 	const struct session_options *o = s->opts;
 	struct call_rings *rings;
-	struct call_rings_events events = {.on_call = on_call, .on_upto = on_upto, .ctx = s};
-	int rc = check(o, e);
-	if (!rc)
-		rc = shipped_find(CALL_SHIM, s->inside.library, sizeof(s->inside.library), e);
+	struct call_rings_events events = {
+		.on_call = on_call, .on_code = on_code, .on_upto = on_upto, .ctx = s};
+	int rc = shipped_find(CALL_SHIM, s->inside.library, sizeof(s->inside.library), e);
 	if (rc)
 		return rc;
 	if (strpbrk(s->inside.library, " :"))
@@ -113,16 +118,33 @@ static int prepare(struct session *s, char **environment, struct err *e)
 
 void inside_prepare(struct session *s, char **environment)
 {
-	if (s->opts->probes == PROBES_INSIDE && prepare(s, environment, &s->inside.error))
-		session_say(s, "the kernel has all probes: %s", s->inside.error.msg);
+	struct told_inside *in = &s->inside;
+	bool asked = s->opts->probes == PROBES_INSIDE;
+	in->probes = asked && !check(s->opts, &in->error);
+	in->python = s->opts->python_calls && !python_check(s->opts, &in->python_error);
+	if ((in->probes || in->python) && prepare(s, environment, &in->error)) {
+		if (in->python)
+			in->python_error = in->error;
+		in->probes = in->python = false;
+	}
+	if (in->python)
+		python_prepare(s, environment + 2);
+	if (asked && !in->probes)
+		session_say(s, "the kernel has all probes: %s", in->error.msg);
+	if (s->opts->python_calls && !in->python)
+		session_say(s, "no calls of Python functions: %s", in->python_error.msg);
 }
 
 void inside_tell(struct session *s)
 {
-	if (inside_is_on(s))
+	if (s->inside.rings)
 		pipeline_await_told(s->pipeline);
-	if (s->inside.error.msg[0])
+	if (s->inside.python)
+		python_begin(s);
+	if (s->opts->probes == PROBES_INSIDE && s->inside.error.msg[0])
 		pipeline_note(s->pipeline, SUBJECT, s->inside.error.msg);
+	if (s->inside.python_error.msg[0])
+		pipeline_note(s->pipeline, "python calls", s->inside.python_error.msg);
 }
 
 /* ---- while it runs, in the mover ---- */
@@ -202,6 +224,8 @@ void inside_metas(struct session *s)
 		return;
 	tracer_stats(s->tracer, &stats);
 	call_rings_stats(s->inside.rings, &st);
+	if (s->inside.python)
+		python_metas(s, &st);
 	pipeline_meta(s->pipeline, "inside_places", "%lu", (unsigned long)stats.places_inside);
 	pipeline_meta(s->pipeline, "inside_processes", "%lu",
 		      (unsigned long)stats.inside_processes);
