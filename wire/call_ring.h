@@ -84,7 +84,9 @@ struct call_header {
 	__u64 no_slot;	     /* calls of threads that have no slot */
 	__u32 python;	     /* enum call_python */
 	__u32 python_yields; /* to a profiler of the job's own, in a thread */
-	__u64 pad[4];
+	__u32 python_late;   /* threads of C code that were met late, as far as is known */
+	__u32 pad0;
+	__u64 pad[3];
 	__u32 stop;	   /* eacgm's, as is what follows: nothing more is to be recorded */
 	__u32 stack_shift; /* halves so often the chance that a call's stack is taken */
 };
@@ -163,8 +165,9 @@ _Static_assert(sizeof(struct call_record) == 24, "shared with traced processes")
 #define CALL_RECORD_MOST (sizeof(struct call_record) + 8 * MAX_ARGS + 8)
 
 /* In the place of a probe's number. */
-#define CALL_PYTHON MAX_PROBES /* a call of a Python function; its argument is the code's number   \
-				*/
+#define CALL_PYTHON                                                                                \
+	MAX_PROBES /* a call of a Python function; its argument is the code's number               \
+		    */
 #define CALL_CODE (MAX_PROBES + 1) /* says what a code is; nargs words of text follow */
 
 /* A CALL_CODE's; the numbers of a process's codes are from 1 on, none is used twice. One may come

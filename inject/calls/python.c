@@ -15,10 +15,14 @@
 #include "python_api.h"
 #include "python_calls.h"
 #include "python_codes.h"
+#include "python_hook.h"
+
+#define LAST_EVENT "cpython._PySys_ClearAuditHooks"
 
 static const char *only_globs, *skip_globs;
 static enum call_python state;
 static __thread bool at_work; /* what we call tells of itself too */
+static __thread int unsure;   /* so often it is asked whether the thread has a profiler */
 
 /* ---- from 3.12 on: sys.monitoring ---- */
 
@@ -42,7 +46,7 @@ static PyObject *told(PyObject *const *args, ssize_t n, bool enters, bool local)
 {
 	if (n < 1 || at_work)
 		return give(python.none);
-	struct call_thread *t = python_thread();
+	struct call_thread *t = python_thread(enters);
 	if (python_has_stopped())
 		return never_again(local);
 	uint32_t code = t ? python_code_number(t, args[0]) : PYTHON_CODE_LOST;
@@ -151,6 +155,8 @@ static bool begin_monitoring(void)
 
 /* ---- up to 3.11: a profile function in each thread ---- */
 
+#define UNSURE_TIMES 16
+
 enum { PROFILE_CALL = 0, PROFILE_RETURN = 3, PROFILE_C_RETURN = 6 }; /* PyTrace_* */
 
 #define FRAME_CODE_3_8 32 /* PyFrameObject.f_code: Include/frameobject.h */
@@ -163,6 +169,7 @@ static struct seen_thread *seen;
 static size_t nseen, seen_room;
 static PyInterpreterState *interpreter;
 static PyThreadState *newest;
+static uint64_t last_number;
 static void *start_thread; /* _thread.start_new_thread */
 
 static int on_profile(PyObject *self, PyObject *frame, int what, PyObject *arg);
@@ -172,12 +179,17 @@ static uint64_t number_of(PyThreadState *thread)
 	return python.thread_number ? python.thread_number(thread) : 0;
 }
 
-static void profile(PyThreadState *thread, bool on)
+static void set_profile(python_profiler *function)
+{
+	at_work = true;
+	python.set_profile(function, NULL);
+	at_work = false;
+}
+
+static void profile(PyThreadState *thread)
 {
 	PyThreadState *own = python.swap_thread(thread);
-	at_work = true;
-	python.set_profile(on ? on_profile : NULL, NULL);
-	at_work = false;
+	set_profile(on_profile);
 	python.swap_thread(own);
 }
 
@@ -201,6 +213,15 @@ static bool make_room(size_t n)
 	return true;
 }
 
+/* The interpreter numbers its threads. expected: new ones that were met before they ran. */
+static void count_late(uint64_t number, uint64_t expected)
+{
+	if (last_number && number > last_number + expected)
+		python_count_late((uint32_t)(number - last_number - expected));
+	if (number > last_number)
+		last_number = number;
+}
+
 /* Those that have ended are forgotten, and the rest has, or has had, our function. anew: the newest
  * is one that has not run yet, whoever was at its address before. */
 static void look_at_threads(bool anew)
@@ -214,9 +235,10 @@ static void look_at_threads(bool anew)
 	for (PyThreadState *p = newest; p; p = python.next_thread(p)) {
 		uint64_t number = number_of(p);
 		if (!was_seen(p, number) || (anew && p == newest))
-			profile(p, true);
+			profile(p);
 		seen[nseen + kept++] = (struct seen_thread){p, number};
 	}
+	count_late(number_of(newest), anew);
 	memmove(seen, seen + nseen, kept * sizeof(*seen));
 	nseen = kept;
 }
@@ -262,11 +284,9 @@ static int on_profile(PyObject *self, PyObject *frame, int what, PyObject *arg)
 			look_at_threads(true);
 		return 0;
 	}
-	struct call_thread *t = python_thread();
+	struct call_thread *t = python_thread(what == PROFILE_CALL);
 	if (python_has_stopped()) {
-		at_work = true;
-		python.set_profile(NULL, NULL);
-		at_work = false;
+		set_profile(NULL);
 		return 0;
 	}
 	look_for_threads();
@@ -291,29 +311,56 @@ static bool begin_profiling(void)
 	return nseen > 0;
 }
 
-/* Of the main thread, soon after somebody has set a profile function or taken it off. */
+/* Where somebody has set a profile function in the thread, or taken it off. Ours is not seen. */
 static int look_again(void *ctx)
 {
 	(void)ctx;
 	PyObject *get = python.sys_object("getprofile");
 	PyObject *now = get ? python.call(get, NULL) : NULL;
-	if (now == python.none && !python_has_stopped()) {
-		at_work = true;
-		python.set_profile(on_profile, NULL);
-		at_work = false;
-	}
+	if (now == python.none && !python_has_stopped())
+		set_profile(on_profile);
 	done(now);
 	return 0;
 }
 
-/* The job's own profiler is about to come into this thread, or to go. */
+/* The job's own profiler is about to come into this thread, or to go. Which of both, the main
+ * thread is asked soon after, and others when they are next heard of. */
 static void yield_to_job(void)
 {
-	struct call_thread *t = python_thread();
+	struct call_thread *t = python_thread(false);
 	if (t)
 		python_lose_sight(t);
 	python_count_yield();
+	unsure = UNSURE_TIMES;
 	python.later(look_again, NULL);
+}
+
+/* The interpreter is about to end: whether C code made threads of which nothing was heard. */
+static void count_last(void)
+{
+	if (!python.thread_number || !python.new_thread || !python.clear_thread ||
+	    !python.delete_thread)
+		return;
+	PyThreadState *one_more = python.new_thread(interpreter);
+	if (!one_more)
+		return;
+	count_late(number_of(one_more), 1);
+	python.clear_thread(one_more);
+	python.delete_thread(one_more);
+}
+
+static void hear_profiled(const char *event)
+{
+	if (python_has_stopped() || python.interpreter() != interpreter)
+		return;
+	if (!strcmp(event, "sys.setprofile")) {
+		yield_to_job();
+	} else if (!strcmp(event, LAST_EVENT)) {
+		count_last();
+	} else if (unsure > 0) {
+		unsure--;
+		look_again(NULL);
+	}
 }
 
 /* ---- the first that is heard of the interpreter ---- */
@@ -330,7 +377,7 @@ static bool begin_telling(void)
 static void begin(void)
 {
 	state = CALL_PYTHON_FAILED; /* once */
-	if (!python_thread())
+	if (!python_thread(false))
 		return;
 	at_work = true;
 	bool ok = begin_telling();
@@ -343,13 +390,15 @@ static int on_audit(const char *event, PyObject *args, void *ctx)
 {
 	(void)args;
 	(void)ctx;
-	if (at_work || state == CALL_PYTHON_FAILED || !python.is_initialized())
+	if (!strcmp(event, LAST_EVENT))
+		python_hook_goes();
+	if (at_work || state == CALL_PYTHON_FAILED)
 		return 0;
 	if (state == CALL_PYTHON_NONE) {
-		if (python.interpreter() == python.main_interpreter())
+		if (python.is_initialized() && python.interpreter() == python.main_interpreter())
 			begin();
-	} else if (interpreter && !strcmp(event, "sys.setprofile") && !python_has_stopped()) {
-		yield_to_job();
+	} else if (interpreter) {
+		hear_profiled(event);
 	}
 	return 0;
 }
@@ -367,5 +416,5 @@ __attribute__((constructor)) static void find_interpreter(void)
 		return;
 	only_globs = keep(getenv(CALL_PYTHON_ONLY_ENV));
 	skip_globs = keep(getenv(CALL_PYTHON_SKIP_ENV));
-	python.add_hook(on_audit, NULL);
+	python_hook_add(on_audit);
 }

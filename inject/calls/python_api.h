@@ -23,9 +23,20 @@ struct python_method { /* PyMethodDef */
 };
 #define PYTHON_FASTCALL 0x0080 /* METH_FASTCALL */
 
+struct python_allocator { /* PyMemAllocatorEx */
+	void *ctx;
+	void *(*malloc)(void *ctx, size_t bytes);
+	void *(*calloc)(void *ctx, size_t n, size_t bytes);
+	void *(*realloc)(void *ctx, void *memory, size_t bytes);
+	void (*free)(void *ctx, void *memory);
+};
+#define PYTHON_DOMAIN_RAW 0 /* PYMEM_DOMAIN_RAW */
+
 /* Result, name here, arguments, and what it is called. */
 #define PYTHON_FUNCTIONS(X)                                                                        \
 	X(int, add_hook, (python_auditor *, void *), "PySys_AddAuditHook")                         \
+	X(void, get_allocator, (int, struct python_allocator *), "PyMem_GetAllocator")             \
+	X(void, set_allocator, (int, struct python_allocator *), "PyMem_SetAllocator")             \
 	X(int, is_initialized, (void), "Py_IsInitialized")                                         \
 	X(const char *, version, (void), "Py_GetVersion")                                          \
 	X(PyInterpreterState *, main_interpreter, (void), "PyInterpreterState_Main")               \
@@ -60,6 +71,9 @@ struct python_method { /* PyMethodDef */
 	  "_PyInterpreterState_Get")                                                               \
 	X(PyObject *, code_of_frame, (PyObject *), "PyFrame_GetCode", NULL)                        \
 	X(uint64_t, thread_number, (PyThreadState *), "PyThreadState_GetID", NULL)                 \
+	X(PyThreadState *, new_thread, (PyInterpreterState *), "PyThreadState_New", NULL)          \
+	X(void, clear_thread, (PyThreadState *), "PyThreadState_Clear", NULL)                      \
+	X(void, delete_thread, (PyThreadState *), "PyThreadState_Delete", NULL)                    \
 	X(ssize_t, code_index, (void (*)(void *)), "PyUnstable_Eval_RequestCodeExtraIndex",        \
 	  "_PyEval_RequestCodeExtraIndex")                                                         \
 	X(int, code_extra, (PyObject *, ssize_t, void **), "PyUnstable_Code_GetExtra",             \

@@ -47,18 +47,24 @@ void python_count_yield(void)
 		__atomic_fetch_add(&calls_header->python_yields, 1, __ATOMIC_RELAXED);
 }
 
-struct call_thread *python_thread(void)
+void python_count_late(uint32_t threads)
+{
+	if (calls_header)
+		__atomic_fetch_add(&calls_header->python_late, threads, __ATOMIC_RELAXED);
+}
+
+struct call_thread *python_thread(bool begins)
 {
 	struct call_thread *t = calls_own;
 	if (!t || !t->header) {
 		t = calls_begin_thread();
 		python_tell_state(state); /* the file may be new */
 	}
-	if (!t || !t->slot) {
+	if (t && t->slot)
+		return t;
+	if (begins)
 		calls_count_slotless();
-		return NULL;
-	}
-	return t;
+	return NULL;
 }
 
 bool python_has_stopped(void)

@@ -4,8 +4,9 @@
 
 #include "calls.h"
 
-/* The calling thread, or NULL where its calls are not recorded; such a call is counted. */
-struct call_thread *python_thread(void);
+/* The calling thread, or NULL where its calls are not recorded: then one is counted, if a call
+ * begins. */
+struct call_thread *python_thread(bool begins);
 
 /* Whether eacgm wants no more. */
 bool python_has_stopped(void);
@@ -30,3 +31,4 @@ bool python_code_is_told(uint32_t code);
 /* For eacgm. */
 void python_tell_state(enum call_python state);
 void python_count_yield(void);
+void python_count_late(uint32_t threads);

@@ -45,7 +45,7 @@ struct ring_file {
 	uint64_t no_slot;
 	uint32_t serial; /* of all files that there were */
 	uint32_t python; /* enum call_python */
-	uint32_t python_yields;
+	uint32_t python_yields, python_late;
 	struct gpu_tids tids;
 	uint64_t tails[CALL_THREADS_MOST];
 	struct call_slot_counts {
@@ -201,6 +201,7 @@ static bool read_file_header(struct ring_file *f)
 	f->no_slot = h.no_slot;
 	f->python = h.python;
 	f->python_yields = h.python_yields;
+	f->python_late = h.python_late;
 	return true;
 }
 
@@ -476,6 +477,7 @@ static void add_counts(struct call_rings_stats *sum, const struct ring_file *f)
 	sum->python_processes += f->python == CALL_PYTHON_TOLD;
 	sum->python_failed += f->python == CALL_PYTHON_FAILED;
 	sum->python_yields += f->python_yields;
+	sum->python_late += f->python_late;
 }
 
 static void stop_file(const struct ring_file *f)

@@ -73,6 +73,7 @@ struct call_rings_stats {
 	uint64_t python_calls;	     /* of these calls */
 	uint64_t python_processes;   /* whose interpreter tells, */
 	uint64_t python_failed;	     /* or will not */
+	uint64_t python_late;	     /* threads of C code that it met late */
 	uint64_t python_yields;	     /* a profiler of the job's own came or went */
 	uint64_t timed, timed_ticks; /* calls that were timed, and what they took of the job */
 };

@@ -79,6 +79,9 @@ void python_metas(struct session *s, const struct call_rings_stats *st)
 	note(s, st->python_yields, "time", "times",
 	     "a profiler of the job's own was set or taken off: it has the place of ours up to "
 	     "Python 3.11, and calls meanwhile are not recorded");
+	note(s, st->python_late, "thread", "threads",
+	     "that C code made: Python up to 3.11 tells of one only after its first calls, which "
+	     "are not recorded");
 	if (!st->python_processes && !st->python_failed)
 		pipeline_note(s->pipeline, SUBJECT,
 			      "none came: no process ran a Python from 3.8 on, or Python came by "
