@@ -25,6 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char parent[] = "/tmp/call_rings_fuzz-XXXXXX";
 static uint64_t told_calls, told_open;
+static bool opens; /* what is told is open */
 
 static void check(int holds)
 {
@@ -37,15 +38,30 @@ static void on_call(void *ctx, const struct rec_call *call, uint32_t mark)
 	(void)ctx;
 	(void)mark;
 	check(call->kind == REC_CALL && (pid_t)call->tgid == getpid());
-	check(call->probe < MAX_PROBES && call->nargs <= MAX_ARGS);
-	check(!(call->flags & CALL_INSTANT));
-	if (call->flags & CALL_OPEN) {
-		check(call->depth < MAX_OPEN_CALLS);
+	check(call->nargs <= MAX_ARGS && !(call->flags & CALL_INSTANT));
+	check(call->probe < MAX_PROBES || call->probe == CALL_PYTHON);
+	if (call->probe == CALL_PYTHON)
+		check(call->nargs == 1 && call->args[0] >> 63 && (uint32_t)call->args[0]);
+	if (opens) {
+		check(call->probe == CALL_PYTHON || call->depth < MAX_OPEN_CALLS);
 		told_open++;
 	} else {
 		check(call->tid <= MAX_TID);
 		told_calls++;
 	}
+}
+
+static void on_code(void *ctx, uint64_t id, const struct call_text *name,
+		    const struct call_text *file, uint32_t line)
+{
+	(void)ctx;
+	(void)line;
+	check(id >> 63 && (uint32_t)id);
+	check(name->len <= CALL_CODE_NAME && file->len <= CALL_CODE_FILE);
+	for (size_t i = 0; i < name->len; i++)
+		check(name->bytes[i]);
+	for (size_t i = 0; i < file->len; i++)
+		check(file->bytes[i]);
 }
 
 static void on_upto(void *ctx, uint32_t pid, uint64_t ns)
@@ -63,7 +79,8 @@ static void remove_parent(void)
 static struct call_rings *open_rings(void)
 {
 	static bool made;
-	struct call_rings_events events = {.on_call = on_call, .on_upto = on_upto};
+	struct call_rings_events events = {
+		.on_call = on_call, .on_code = on_code, .on_upto = on_upto};
 	struct call_rings *r;
 	struct err e;
 	if (!made) {
@@ -114,9 +131,12 @@ static void look(struct call_rings *rings)
 	check(after.processes == 1);
 	told = told_calls;
 	uint64_t open = told_open;
+	opens = true;
 	call_rings_open_calls(rings);
+	opens = false;
 	check(told_calls == told);
-	check(told_open - open <= (uint64_t)CALL_THREADS_MOST * MAX_OPEN_CALLS);
+	check(told_open - open <=
+	      (uint64_t)CALL_THREADS_MOST * (MAX_OPEN_CALLS + CALL_PYTHON_OPEN));
 }
 
 /* Where in the ring, and behind all that it held, something can be told anew: a head that is too

@@ -37,7 +37,14 @@ struct upto {
 	size_t calls; /* that had come by then */
 };
 
+struct told_code {
+	uint64_t id;
+	uint32_t line;
+	char text[2048];
+};
+
 static struct {
+	VEC(struct told_code) codes;
 	char parent[64];
 	struct call_rings *rings;
 	VEC(struct told) calls;
@@ -60,9 +67,20 @@ static void on_upto(void *ctx, uint32_t pid, uint64_t ns)
 	*vec_push(&t.uptos) = (struct upto){pid, ns, t.calls.len};
 }
 
+static void on_code(void *ctx, uint64_t id, const struct call_text *name,
+		    const struct call_text *file, uint32_t line)
+{
+	struct told_code *c = vec_push(&t.codes);
+	assert_ptr_equal(ctx, &t);
+	*c = (struct told_code){.id = id, .line = line};
+	snprintf(c->text, sizeof(c->text), "%.*s|%.*s", (int)name->len, name->bytes, (int)file->len,
+		 file->bytes);
+}
+
 static void open_rings(uid_t uid)
 {
-	struct call_rings_events events = {.on_call = on_call, .on_upto = on_upto, .ctx = &t};
+	struct call_rings_events events = {
+		.on_call = on_call, .on_code = on_code, .on_upto = on_upto, .ctx = &t};
 	struct err e;
 	assert_int_equal(call_rings_open(&t.rings, t.parent, uid, getegid(), &events, &e), 0);
 }
@@ -84,6 +102,7 @@ static int tear_down(void **state)
 	call_rings_close(t.rings);
 	vec_free(&t.calls);
 	vec_free(&t.uptos);
+	vec_free(&t.codes);
 	return rmdir(t.parent);
 }
 
@@ -1207,6 +1226,139 @@ static void test_upto_of_next_program(void **state)
 	close(second.fd);
 }
 
+/* ---- Python functions ---- */
+
+static void put_code(struct process *p, uint32_t i, const struct call_code *code, const char *text)
+{
+	uint64_t words[CALL_CODE_MOST / 8 + 1] = {0};
+	memcpy(words, code, sizeof(*code));
+	memcpy((char *)words + sizeof(*code), text, strlen(text));
+	put_words(p, i, words, sizeof(*code) / 8 + code->nargs);
+	put_head(p, i);
+}
+
+static struct call_code code_of(uint32_t number)
+{
+	return (struct call_code){.probe = CALL_CODE,
+				  .nargs = 1,
+				  .code = number,
+				  .line = 12,
+				  .name_bytes = 3,
+				  .file_bytes = 4};
+}
+
+static void put_python(struct process *p, uint32_t i, uint64_t code, uint8_t flags)
+{
+	struct call_record r = {.probe = CALL_PYTHON,
+				.flags = flags,
+				.depth = 200,
+				.nargs = 1,
+				.start = code,
+				.end = code + 5};
+	put_record(p, i, &r); /* the argument is the start */
+	put_head(p, i);
+}
+
+static void test_python(void **state)
+{
+	struct process p = make_process(own_name(), false);
+	struct call_code code = code_of(7);
+	(void)state;
+	begin_thread(&p, 0, 1234);
+	put_code(&p, 0, &code, "funf.py");
+	put_python(&p, 0, 7, CALL_NESTED | CALL_OPEN);
+	assert_int_equal(call_rings_drain(t.rings), 1);
+	assert_int_equal(t.codes.len, 1);
+	assert_string_equal(t.codes.data[0].text, "fun|f.py");
+	assert_int_equal(t.codes.data[0].line, 12);
+	assert_int_equal(t.calls.len, 1);
+	const struct rec_call *c = &t.calls.data[0].call;
+	assert_int_equal(c->probe, CALL_PYTHON);
+	assert_int_equal(c->args[0], t.codes.data[0].id);
+	assert_int_equal(c->depth, 200);
+	assert_int_equal(c->flags, CALL_NESTED | CALL_OPEN);
+	assert_int_equal(c->dur_ns, 5);
+	assert_int_equal(stats().python_calls, 1);
+	assert_int_equal(stats().bad_records, 0);
+	close(p.fd);
+}
+
+/* Numbers are a process's own. */
+static void test_python_of_two(void **state)
+{
+	char name[32];
+	struct call_code code = code_of(7);
+	(void)state;
+	snprintf(name, sizeof(name), "%d.1", getpid());
+	struct process first = make_process(own_name(), false);
+	struct process second = make_process(name, false);
+	begin_thread(&first, 0, 1234);
+	begin_thread(&second, 0, 1234);
+	put_code(&first, 0, &code, "funf.py");
+	put_code(&second, 0, &code, "sung.py");
+	drain_until(2);
+	assert_int_equal(t.codes.len, 2);
+	assert_true(t.codes.data[0].id != t.codes.data[1].id);
+	close(first.fd);
+	close(second.fd);
+}
+
+static void test_forged_python(void **state)
+{
+	struct process p = make_process(own_name(), false);
+	struct call_code codes[] = {code_of(0), code_of(1), code_of(1), code_of(1), code_of(1)};
+	(void)state;
+	codes[1].name_bytes = UINT32_MAX;
+	codes[2].name_bytes = 5; /* one more than there is room for */
+	codes[3].file_bytes = CALL_CODE_FILE + 1;
+	codes[3].nargs = 255;
+	codes[4].marked = 1;
+	for (uint32_t i = 0; i < COUNT(codes); i++) {
+		begin_thread(&p, i, 100 + i);
+		put_code(&p, i, &codes[i], "funf.py");
+	}
+	begin_thread(&p, 5, 105);
+	put_python(&p, 5, 0, 0);
+	begin_thread(&p, 6, 106);
+	put_python(&p, 6, 1ULL << 32, 0);
+	begin_thread(&p, 7, 107);
+	put_python(&p, 7, 1, CALL_INSTANT);
+	call_rings_drain(t.rings);
+	assert_int_equal(t.codes.len, 0);
+	assert_int_equal(t.calls.len, 0);
+	assert_int_equal(stats().bad_records, 8);
+	close(p.fd);
+}
+
+static void test_python_texts_end(void **state)
+{
+	struct process p = make_process(own_name(), false);
+	struct call_code code = code_of(7);
+	(void)state;
+	begin_thread(&p, 0, 1234);
+	put_code(&p, 0, &code, "fu"); /* NULs behind it */
+	call_rings_drain(t.rings);
+	assert_int_equal(t.codes.len, 1);
+	assert_string_equal(t.codes.data[0].text, "fu|");
+	close(p.fd);
+}
+
+static void test_open_python(void **state)
+{
+	struct process p = make_process(own_name(), false);
+	struct call_python_open open[2] = {{.start = 5, .code = 7}, {.start = 6}};
+	(void)state;
+	begin_thread(&p, 0, 1234);
+	put(&p, slot_at(0) + (off_t)offsetof(struct call_slot, python), open, sizeof(open));
+	PUT_SLOT(&p, 0, python_depth, UINT32_MAX); /* the second has no code, and what follows */
+	call_rings_drain(t.rings);
+	call_rings_open_calls(t.rings);
+	assert_int_equal(t.calls.len, 1);
+	assert_int_equal(t.calls.data[0].call.flags, CALL_OPEN);
+	assert_int_equal((uint32_t)t.calls.data[0].call.args[0], 7);
+	close(p.fd);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -1246,6 +1398,11 @@ int main(void)
 		TEST(test_forged_ticks),
 		TEST(test_upto),
 		TEST(test_upto_of_next_program),
+		TEST(test_python),
+		TEST(test_python_of_two),
+		TEST(test_forged_python),
+		TEST(test_python_texts_end),
+		TEST(test_open_python),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
