@@ -14,6 +14,7 @@ BENCH = os.path.dirname(os.path.abspath(__file__))
 SHORT = {
     "probe_cost": ["--rounds", "5", "--calls", "100000", "--attach", "3",
                    "--rate-calls", "2000000"],
+    "python_calls": ["--rounds", "3", "--calls", "100000", "--python", "/usr/bin/python3"],
     "pipeline": ["--calls", "2000000", "--rounds", "3"],
     "overhead": ["--pairs", "3", "--steps", "200", "--burst-steps", "1000", "--cycles", "2",
                  "--seconds", "2"],

@@ -430,7 +430,6 @@ static void open_python(struct call_rings *r, const struct ring_file *f, uint32_
 		.args = {code_id(f, o->code)},
 	};
 	r->events.on_call(r->events.ctx, &call, 0);
-	r->past.python_calls++;
 }
 
 /* flags: what these calls have besides. False where no slot from here on was ever used. */

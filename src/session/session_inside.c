@@ -230,7 +230,8 @@ void inside_metas(struct session *s)
 	pipeline_meta(s->pipeline, "inside_processes", "%lu",
 		      (unsigned long)stats.inside_processes);
 	pipeline_meta(s->pipeline, "inside_ms", "%.1f", (double)stats.inside_ns / 1e6);
-	pipeline_meta(s->pipeline, "inside_calls", "%lu", (unsigned long)st.calls);
+	pipeline_meta(s->pipeline, "inside_calls", "%lu",
+		      (unsigned long)(st.calls - st.python_calls));
 	pipeline_meta(s->pipeline, "inside_call_ns", "%.0f",
 		      call_rings_cost_ns(s->inside.rings, &st));
 	tell_silent(s);
