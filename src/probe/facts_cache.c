@@ -21,7 +21,7 @@
 #define FILE_BYTES_MAX (16ULL << 20) /* PyTorch's largest takes a tenth of it */
 #define FILES_MAX      8192
 #define SETTLED_NS     2000000000LL /* clocks of file systems tick up to once a second */
-#define VERSION	       1
+#define VERSION	       2
 #define ENDING	       ".facts"
 
 static const char magic[8] = "eACGMFc";

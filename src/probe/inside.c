@@ -262,6 +262,7 @@ struct inside inside_plan(const struct probe_info *info, const uint8_t *code, si
 		in.kept = p.kept;
 		in.moved = p.moved;
 		in.pushed = p.pushed;
+		in.rips = p.rips;
 		in.stack_words = (uint16_t)words;
 		memcpy(in.code, code, (size_t)p.kept + p.moved);
 	}
@@ -274,8 +275,8 @@ bool inside_holds(const struct inside *in, const struct probe_info *info)
 	if (!in->moved)
 		return true;
 	return !kept_from_it(info) && in->moved >= CALL_JUMP_BYTES &&
-	       in->kept + in->moved <= PROLOGUE_BYTES && in->before < in->kept &&
-	       in->pushed >= -1 && in->pushed < 16 && in->pushed != 4 &&
+	       prologue_rips_hold(&in->rips, in->kept, (size_t)in->kept + in->moved) &&
+	       in->before < in->kept && in->pushed >= -1 && in->pushed < 16 && in->pushed != 4 &&
 	       in->stack_words <= STACK_MOST && !(in->stack_words & 1) &&
 	       in->trust <= CALL_TRUST_POINTERS;
 }

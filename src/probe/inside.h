@@ -19,6 +19,7 @@ struct inside {
 	int8_t pushed;
 	uint8_t trust;	      /* enum call_site_trust */
 	uint16_t stack_words; /* struct call_site */
+	struct rip_operands rips;
 	uint8_t code[PROLOGUE_BYTES];
 };
 

@@ -187,12 +187,12 @@ static size_t make_island(const struct writing *w, uint32_t i, const struct insi
 	put(&at, jmp, sizeof(jmp));
 	put_distance(&at, island + (size_t)(at - ret), w->in->entry + w->bias);
 	size_t original = (size_t)(at - ret);
-	put(&at, inside->code, both);
+	at += prologue_move(&inside->rips, inside->code, both, function, at);
 	put_jump(&at, function + both);
 	return original;
 }
 
-_Static_assert(2 + 2 + 7 + 5 + PROLOGUE_BYTES + CALL_JUMP_BYTES <= CALL_ISLAND_BYTES,
+_Static_assert(2 + 2 + 7 + 5 + PROLOGUE_MOVED + CALL_JUMP_BYTES <= CALL_ISLAND_BYTES,
 	       "it has room");
 
 /* ---- one file ---- */

@@ -482,9 +482,8 @@ static void fix_texts(struct rec_reader *r, const struct row_kind_info *k)
 		const struct row_field *field = &k->fields[f];
 		if (field->means != MEANS_STRING && field->means != MEANS_ENTITY)
 			continue;
-		uint8_t *at = table->data + field->offset;
-		for (size_t i = 0; i < table->len; i++, at += k->row_bytes)
-			fix_text(r, (uint32_t *)at);
+		for (size_t i = 0; i < table->len; i++)
+			fix_text(r, (uint32_t *)(table->data + i * k->row_bytes + field->offset));
 	}
 }
 

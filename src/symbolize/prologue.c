@@ -1,8 +1,12 @@
 /* prologue.c - decodes a function's first instructions.
  *
  * An instruction may be moved when it does the same anywhere: it neither jumps nor calls nor
- * returns, and has no operand relative to rip. None of the function's jumps may lead behind the
- * beginning of the jump that is put there: with the reservation of insn.c about jump tables. */
+ * returns. An operand relative to rip becomes (%r11), which no call's beginning has anything in
+ * (psABI: it is scratch), where none of the moved instructions uses r11, and where the encoding is
+ * that of the base instruction set. None of the function's jumps may lead behind the beginning of
+ * the jump that is put there: with the reservation of insn.c about jump tables.
+ *
+ * Encodings: Intel SDM volume 2, chapter 2 (2.1 prefixes and ModRM, 2.2.1 REX). */
 #include "symbolize/prologue.h"
 
 #include <string.h>
@@ -41,13 +45,84 @@ static bool may_move(csh handle, const cs_insn *insn)
 	if (insn_is_loop(insn) || insn->id == X86_INS_SYSCALL || insn->id == X86_INS_UD2 ||
 	    insn->id == X86_INS_HLT)
 		return false;
+	return true;
+}
+
+static bool has_rip(const cs_insn *insn)
+{
 	for (uint8_t i = 0; i < insn->detail->x86.op_count; i++) {
 		const cs_x86_op *op = &insn->detail->x86.operands[i];
 		if (op->type == X86_OP_MEM &&
 		    (op->mem.base == X86_REG_RIP || op->mem.base == X86_REG_EIP))
-			return false;
+			return true;
 	}
-	return true;
+	return false;
+}
+
+static bool is_r11(unsigned reg)
+{
+	return reg == X86_REG_R11 || reg == X86_REG_R11D || reg == X86_REG_R11W ||
+	       reg == X86_REG_R11B;
+}
+
+static bool uses_r11(const cs_insn *insn)
+{
+	for (uint8_t i = 0; i < insn->detail->x86.op_count; i++) {
+		const cs_x86_op *op = &insn->detail->x86.operands[i];
+		if (op->type == X86_OP_REG && is_r11(op->reg))
+			return true;
+		if (op->type == X86_OP_MEM && (is_r11(op->mem.base) || is_r11(op->mem.index)))
+			return true;
+	}
+	return false;
+}
+
+/* Any REX prefix makes these the low bytes of others. */
+static bool uses_high_byte(const cs_insn *insn)
+{
+	for (uint8_t i = 0; i < insn->detail->x86.op_count; i++) {
+		const cs_x86_op *op = &insn->detail->x86.operands[i];
+		if (op->type == X86_OP_REG && (op->reg == X86_REG_AH || op->reg == X86_REG_BH ||
+					       op->reg == X86_REG_CH || op->reg == X86_REG_DH))
+			return true;
+	}
+	return false;
+}
+
+/* Prefixes that mean the same to an operand at (%r11): no segment, no half addresses. */
+static bool is_plain_prefix(uint8_t byte)
+{
+	return byte == 0x66 || byte == 0xf0 || byte == 0xf2 || byte == 0xf3;
+}
+
+/* One, two or three bytes. */
+static size_t opcode_len(const uint8_t *b)
+{
+	return b[0] != 0x0f ? 1 : b[1] == 0x38 || b[1] == 0x3a ? 3 : 2;
+}
+
+static bool is_vector_encoding(uint8_t byte) /* VEX, EVEX, XOP or pop */
+{
+	return byte == 0xc4 || byte == 0xc5 || byte == 0x62 || byte == 0x8f;
+}
+
+static bool add_rip(struct rip_operands *rips, const cs_insn *insn, size_t at)
+{
+	const uint8_t *b = insn->bytes;
+	size_t i = 0;
+	if (rips->n == PROLOGUE_RIPS)
+		return false;
+	struct rip_operand *ret = &rips->list[rips->n++];
+	while (i < insn->size && is_plain_prefix(b[i]))
+		i++;
+	*ret = (struct rip_operand){
+		.at = (uint8_t)at, .len = (uint8_t)insn->size, .rex = (uint8_t)i};
+	i += (b[i] & 0xf0) == 0x40;
+	if (i + 1 >= insn->size || is_vector_encoding(b[i]) || uses_high_byte(insn))
+		return false;
+	i += opcode_len(b + i);
+	ret->modrm = (uint8_t)i;
+	return i + 5 <= insn->size && (b[i] & 0xc7) == 0x05;
 }
 
 static struct prologue find(csh handle, cs_insn *insn, const uint8_t *code, size_t len,
@@ -65,12 +140,17 @@ static struct prologue find(csh handle, cs_insn *insn, const uint8_t *code, size
 			return refuse("it does not begin with a push or a nop");
 	}
 	size_t kept = (size_t)(p - code), end = kept;
+	bool has_r11 = false;
 	for (; end < kept + need; end = (size_t)(p - code)) {
 		if (!cs_disasm_iter(handle, &p, &rest, &address, insn))
 			return refuse("it is too short");
-		if (!may_move(handle, insn))
+		bool rip = has_rip(insn);
+		has_r11 |= uses_r11(insn);
+		if (!may_move(handle, insn) || (rip && !add_rip(&ret.rips, insn, end)))
 			return refuse("its first instructions cannot be moved");
 	}
+	if (has_r11 && ret.rips.n)
+		return refuse("its first instructions use r11");
 	if (end > PROLOGUE_BYTES)
 		return refuse("its first instructions are too long");
 	if (insn_jumped_into(handle, code, len, (uint32_t)end - 1))
@@ -93,4 +173,62 @@ struct prologue prologue_find(const uint8_t *code, size_t len, uint32_t place, s
 		cs_free(insn, 1);
 	cs_close(&handle);
 	return ret;
+}
+
+/* ---- moving ---- */
+
+static uint8_t *put(uint8_t *at, const void *bytes, size_t n)
+{
+	memcpy(at, bytes, n);
+	return at + n;
+}
+
+/* movabs $to,%r11; the instruction, with (%r11) for its operand. */
+static uint8_t *put_rip(uint8_t *at, const struct rip_operand *r, const uint8_t *insn,
+			uint64_t address)
+{
+	static const uint8_t movabs[] = {0x49, 0xbb};
+	bool has_rex = (insn[r->rex] & 0xf0) == 0x40;
+	uint8_t rex = has_rex ? insn[r->rex] | 1 : 0x41, modrm = (insn[r->modrm] & 0x38) | 3;
+	size_t opcode = r->rex + has_rex, end = (size_t)r->modrm + 5;
+	int32_t distance;
+	memcpy(&distance, insn + r->modrm + 1, sizeof(distance));
+	uint64_t to = address + r->at + r->len + (uint64_t)(int64_t)distance;
+	at = put(at, movabs, sizeof(movabs));
+	at = put(at, &to, sizeof(to));
+	at = put(at, insn, r->rex);
+	*at++ = rex;
+	at = put(at, insn + opcode, r->modrm - opcode);
+	*at++ = modrm;
+	return put(at, insn + end, r->len - end); /* a number in it */
+}
+
+size_t prologue_move(const struct rip_operands *rips, const uint8_t *code, size_t len,
+		     uint64_t address, uint8_t ret[PROLOGUE_MOVED])
+{
+	uint8_t *at = ret;
+	size_t from = 0;
+	for (size_t i = 0; i < rips->n; i++) {
+		const struct rip_operand *r = &rips->list[i];
+		at = put(at, code + from, r->at - from);
+		at = put_rip(at, r, code + r->at, address);
+		from = (size_t)r->at + r->len;
+	}
+	at = put(at, code + from, len - from);
+	return (size_t)(at - ret);
+}
+
+bool prologue_rips_hold(const struct rip_operands *rips, size_t begin, size_t end)
+{
+	if (end > PROLOGUE_BYTES || rips->n > PROLOGUE_RIPS)
+		return false;
+	for (size_t i = 0; i < rips->n; i++) {
+		const struct rip_operand *r = &rips->list[i];
+		/* the opcode lies between the prefix and the byte */
+		if (r->at < begin || (size_t)r->at + r->len > end || r->rex >= r->modrm ||
+		    r->modrm + 5 > r->len)
+			return false;
+		begin = (size_t)r->at + r->len;
+	}
+	return true;
 }

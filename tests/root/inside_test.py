@@ -187,6 +187,14 @@ def _(t):
     same(t, "doors", 50, least=0)
 
 
+@test("functions whose moved instructions have operands relative to rip")
+def _(t):
+    kernel, inside = same(t, "flags", 50)
+    expect(kernel.names["t_v2_flag"] == kernel.names["t_v2_count"] == 50,
+           "calls: %r" % kernel.names)
+    expect(inside.number("inside_calls") == 100, "inside: %r" % inside.meta.get("inside_calls"))
+
+
 @test("more calls open than are kept: that is counted, and the rest is right")
 def _(t):
     kernel, inside = by_both(t, "deep", 300)

@@ -147,15 +147,14 @@ static const struct instruction unmovable[] = {
 	{"syscall", CODE("\x0f\x05")},
 	{"ud2", CODE("\x0f\x0b")},
 	{"hlt", CODE("\xf4")},
-	{"mov from a place by rip", CODE("\x48\x8b\x05\x00\x01\x00\x00")},
-	{"mov to a place by rip", CODE("\x48\x89\x05\x00\x01\x00\x00")},
-	{"lea of a place by rip", CODE("\x48\x8d\x05\x00\x01\x00\x00")},
-	{"cmp with a place by rip", CODE("\x80\x3d\x00\x01\x00\x00\x00")},
-	{"push of a place by rip", CODE("\xff\x35\x00\x01\x00\x00")},
-	{"movss from a place by rip", CODE("\xf3\x0f\x10\x05\x00\x01\x00\x00")},
 	{"vmovaps from a place by rip", CODE("\xc5\xf8\x28\x05\x00\x01\x00\x00")},
 	{"EVEX vmovaps from a place by rip", CODE("\x62\xf1\x7c\x48\x28\x05\x00\x01\x00\x00")},
 	{"mov from a place by fs and rip", CODE("\x64\x48\x8b\x05\x00\x01\x00\x00")},
+	/* with a REX prefix these would be others */
+	{"mov of ah to a place by rip", CODE("\x88\x25\x00\x01\x00\x00")},
+	{"add of a place by rip to dh", CODE("\x02\x35\x00\x01\x00\x00")},
+	{"pop to a place by rip", CODE("\x8f\x05\x00\x01\x00\x00")},
+	{"add of a place by rip to r11", CODE("\x4c\x03\x1d\x00\x01\x00\x00")},
 };
 
 /* Capstone has these in no group of jumps. */
@@ -221,6 +220,114 @@ static void test_behind_moved(void **state)
 		assert_int_equal(p.kept, 1);
 		assert_int_equal(p.moved, NEED);
 	}
+}
+
+/* ---- operands relative to rip ---- */
+
+/* Behind movabs of the place, which 0x100 behind the instruction is. */
+struct by_rip {
+	const char *what, *code;
+	size_t len;
+	const char *moved;
+	size_t moved_len;
+};
+static const struct by_rip by_rip[] = {
+	{"mov from", CODE("\x48\x8b\x05\x00\x01\x00\x00"), CODE("\x49\x8b\x03")},
+	{"mov to", CODE("\x48\x89\x05\x00\x01\x00\x00"), CODE("\x49\x89\x03")},
+	{"mov of r15", CODE("\x4c\x89\x3d\x00\x01\x00\x00"), CODE("\x4d\x89\x3b")},
+	{"mov of 32 bits", CODE("\x8b\x0d\x00\x01\x00\x00"), CODE("\x41\x8b\x0b")},
+	{"mov of a number", CODE("\xc7\x05\x00\x01\x00\x00\x78\x56\x34\x12"),
+	 CODE("\x41\xc7\x03\x78\x56\x34\x12")},
+	{"mov of 16 bits and a number", CODE("\x66\xc7\x05\x00\x01\x00\x00\x34\x12"),
+	 CODE("\x66\x41\xc7\x03\x34\x12")},
+	{"lea", CODE("\x48\x8d\x05\x00\x01\x00\x00"), CODE("\x49\x8d\x03")},
+	{"cmp of a byte", CODE("\x80\x3d\x00\x01\x00\x00\x05"), CODE("\x41\x80\x3b\x05")},
+	{"cmp of 32 bits", CODE("\x81\x3d\x00\x01\x00\x00\x78\x56\x34\x12"),
+	 CODE("\x41\x81\x3b\x78\x56\x34\x12")},
+	{"push", CODE("\xff\x35\x00\x01\x00\x00"), CODE("\x41\xff\x33")},
+	{"movss", CODE("\xf3\x0f\x10\x05\x00\x01\x00\x00"), CODE("\xf3\x41\x0f\x10\x03")},
+	{"movzx", CODE("\x0f\xb6\x05\x00\x01\x00\x00"), CODE("\x41\x0f\xb6\x03")},
+	{"pshufb", CODE("\x66\x0f\x38\x00\x05\x00\x01\x00\x00"), CODE("\x66\x41\x0f\x38\x00\x03")},
+	{"lock inc", CODE("\xf0\xff\x05\x00\x01\x00\x00"), CODE("\xf0\x41\xff\x03")},
+};
+
+#define ADDRESS 0x123456789abcdULL
+
+static bool moves_by_rip(const struct by_rip *x, size_t before)
+{
+	static const uint8_t movabs[] = {0x49, 0xbb};
+	uint8_t code[64], moved[PROLOGUE_MOVED], expected[PROLOGUE_MOVED], *at = expected;
+	size_t ahead = 1 + before;
+	uint64_t to = ADDRESS + ahead + x->len + 0x100;
+	memset(code, 0x90, sizeof(code));
+	code[0] = 0x55;
+	memcpy(code + ahead, x->code, x->len);
+	struct prologue p = prologue_find(code, sizeof(code), 0, NEED);
+	size_t both = (size_t)p.kept + p.moved;
+	if (!p.moved || p.rips.n != 1 || !prologue_rips_hold(&p.rips, p.kept, both) ||
+	    prologue_rips_hold(&p.rips, p.kept, ahead + x->len - 1) ||
+	    prologue_rips_hold(&p.rips, ahead + 1, both))
+		return false;
+	memcpy(at, code, ahead);
+	memcpy(at + ahead, movabs, 2);
+	memcpy(at + ahead + 2, &to, 8);
+	memcpy(at + ahead + 10, x->moved, x->moved_len);
+	size_t n = ahead + 10 + x->moved_len, rest = both - ahead - x->len;
+	memcpy(at + n, code + ahead + x->len, rest);
+	return prologue_move(&p.rips, code, both, ADDRESS, moved) == n + rest &&
+	       !memcmp(moved, expected, n + rest);
+}
+
+static void test_by_rip(void **state)
+{
+	int failed = 0;
+	(void)state;
+	for (size_t i = 0; i < COUNT(by_rip); i++)
+		for (size_t before = 0; before < NEED; before++) {
+			if (moves_by_rip(&by_rip[i], before))
+				continue;
+			if (failed++ < 5)
+				print_error("%s, %zu bytes behind the push\n", by_rip[i].what,
+					    before);
+		}
+	assert_int_equal(failed, 0);
+}
+
+/* Two may be among what is moved; r11 is not the function's there. */
+static void test_many_by_rip(void **state)
+{
+	static const char cmp[] = "\x83\x3d\x00\x01\x00\x00\x05"; /* 7 bytes */
+	static const char push[] = "\xff\x35\x00\x01\x00\x00";	  /* 6 bytes */
+	static const char from_r11[] = "\x4c\x89\xd8";		  /* mov %r11,%rax */
+	static const char by_r11[] = "\x43\x8b\x04\x18";	  /* mov (%r8,%r11),%eax */
+	uint8_t code[64];
+	(void)state;
+	memset(code, 0x90, sizeof(code));
+	code[0] = 0x55;
+	memcpy(code + 1, cmp, 7);
+	memcpy(code + 8, cmp, 7);
+	struct prologue p = prologue_find(code, sizeof(code), 0, NEED);
+	assert_int_equal(p.moved, NEED);
+	assert_int_equal(p.rips.n, 2);
+	assert_int_equal(p.rips.list[1].at, 8);
+	memcpy(code + 1, push, 6);
+	memcpy(code + 7, push, 6);
+	memcpy(code + 13, push, 6);
+	p = prologue_find(code, sizeof(code), 0, NEED);
+	assert_refused(&p);
+	for (size_t before = 0; before < 2; before++) {
+		memset(code + 1, 0x90, sizeof(code) - 1);
+		memcpy(code + (before ? 1 : 8), from_r11, 3);
+		assert_int_equal(prologue_find(code, sizeof(code), 0, NEED).moved, NEED);
+		memcpy(code + (before ? 4 : 1), cmp, 7);
+		p = prologue_find(code, sizeof(code), 0, NEED);
+		assert_refused(&p);
+	}
+	memset(code + 1, 0x90, sizeof(code) - 1);
+	memcpy(code + 1, cmp, 7);
+	memcpy(code + 8, by_r11, 4);
+	p = prologue_find(code, sizeof(code), 0, NEED);
+	assert_refused(&p);
 }
 
 /* ---- jumps back ---- */
@@ -466,13 +573,56 @@ __asm__(".pushsection .text\n"
 	"	pop %rdi\n"
 	"	ret\n"
 	"sample_argument_end:\n"
+	"sample_flag:\n" /* as the CUDA driver's: a flag of the library is looked at first */
+	"	push %rbp\n"
+	"	mov %rsp, %rbp\n"
+	"	push %rbx\n"
+	"	mov %rdi, %rbx\n"
+	"	cmpl $0x1234, sample_data(%rip)\n"
+	"	jne 1f\n"
+	"	xor %rdx, %rsi\n"
+	"1:	lea (%rsi,%rbx,2), %rax\n"
+	"	imul $17, %rax, %rax\n"
+	"	add %rcx, %rax\n"
+	"	xor %r8, %rax\n"
+	"	sub %r9, %rax\n"
+	"	add 16(%rbp), %rax\n"
+	"	xor 24(%rbp), %rax\n"
+	"	pop %rbx\n"
+	"	pop %rbp\n"
+	"	ret\n"
+	"sample_flag_end:\n"
+	"sample_both:\n" /* two of them, and what is loaded is used */
+	"	push %rbx\n"
+	"	lea sample_data(%rip), %r10\n"
+	"	add sample_data+8(%rip), %rdi\n"
+	"	mov (%r10), %eax\n"
+	"	imul %rsi, %rax\n"
+	"	add %rdi, %rax\n"
+	"	xor 24(%r10), %rax\n"
+	"	imul $13, %rax, %rax\n"
+	"	sub %rdx, %rax\n"
+	"	xor %rcx, %rax\n"
+	"	add %r8, %rax\n"
+	"	sub %r9, %rax\n"
+	"	xor 16(%rsp), %rax\n"
+	"	add 24(%rsp), %rax\n"
+	"	pop %rbx\n"
+	"	ret\n"
+	"sample_both_end:\n"
+	".popsection\n"
+	".pushsection .data\n"
+	"	.balign 8\n"
+	"sample_data:\n"
+	"	.quad 0x1234, 0x123456789abcdef, 2, 0x5555555512345678\n"
 	".popsection\n");
 
 typedef uint64_t function(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
 			  uint64_t);
 
 extern const uint8_t sample_frame[], sample_frame_end[], sample_saved[], sample_saved_end[],
-	sample_leaf[], sample_leaf_end[], sample_argument[], sample_argument_end[];
+	sample_leaf[], sample_leaf_end[], sample_argument[], sample_argument_end[], sample_flag[],
+	sample_flag_end[], sample_both[], sample_both_end[];
 
 static const struct sample {
 	const char *what;
@@ -486,6 +636,8 @@ static const struct sample {
 	{"saved, the place is endbr64", sample_saved, sample_saved_end, 0, 4, 17, -1},
 	{"leaf", sample_leaf, sample_leaf_end, 0, 5, 14, -1},
 	{"argument", sample_argument, sample_argument_end, 0, 1, 16, 7},
+	{"flag", sample_flag, sample_flag_end, 0, 1, 17, 5},
+	{"both", sample_both, sample_both_end, 0, 1, 14, 3},
 };
 
 static uint64_t call(const uint8_t *code, uint64_t seed)
@@ -544,8 +696,8 @@ static void run_sample(const struct sample *s)
 	memcpy(copy, s->code, len);
 	at = put_pop(island, p.pushed);
 	const uint8_t *original = at;
-	memcpy(at, s->code, both);
-	put_jump(at + both, copy + both);
+	at += prologue_move(&p.rips, s->code, both, (uint64_t)s->code, at);
+	put_jump(at, copy + both);
 	/* nobody is to run what is left of the moved bytes */
 	memset(copy + p.kept, 0xcc, p.moved);
 	put_jump(copy + p.kept, island);
@@ -578,6 +730,7 @@ int main(void)
 		cmocka_unit_test(test_loops_back),	cmocka_unit_test(test_like_a_jump),
 		cmocka_unit_test(test_longest),		cmocka_unit_test(test_cut_anywhere),
 		cmocka_unit_test(test_any_bytes),	cmocka_unit_test(test_run),
+		cmocka_unit_test(test_by_rip),		cmocka_unit_test(test_many_by_rip),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -230,6 +230,13 @@ int run_vectors(long n, char **)
 	return 0;
 }
 
+int run_flags(long n, char **)
+{
+	for (long i = 0; i < n; i++)
+		step(t_v2_flag((u64)i, 3) + t_v2_count(5, (u64)i));
+	return 0;
+}
+
 int run_doors(long n, char **)
 {
 	for (long i = 0; i < n; i++)
@@ -828,17 +835,29 @@ const struct {
 	const char *name;
 	int (*run)(long n, char **rest);
 } cases[] = {
-	{"arguments", run_arguments}, {"big", run_big},
-	{"local", run_local},	      {"vectors", run_vectors},
-	{"doors", run_doors},	      {"deep", run_deep},
-	{"throw", run_throw},	      {"throw-threads", run_throw_threads},
-	{"jump", run_jump},	      {"signals", run_signals},
-	{"first", run_first},	      {"processes", run_processes},
-	{"child", run_child},	      {"raw-fork", run_raw_fork},
-	{"exec", run_exec},	      {"nobody", run_nobody},
-	{"turns", run_turns},	      {"ends", run_ends},
-	{"cancelled", run_cancelled}, {"at-once", run_at_once},
-	{"keys", run_keys},	      {"until", run_until},
+	{"arguments", run_arguments},
+	{"big", run_big},
+	{"local", run_local},
+	{"vectors", run_vectors},
+	{"doors", run_doors},
+	{"flags", run_flags},
+	{"deep", run_deep},
+	{"throw", run_throw},
+	{"throw-threads", run_throw_threads},
+	{"jump", run_jump},
+	{"signals", run_signals},
+	{"first", run_first},
+	{"processes", run_processes},
+	{"child", run_child},
+	{"raw-fork", run_raw_fork},
+	{"exec", run_exec},
+	{"nobody", run_nobody},
+	{"turns", run_turns},
+	{"ends", run_ends},
+	{"cancelled", run_cancelled},
+	{"at-once", run_at_once},
+	{"keys", run_keys},
+	{"until", run_until},
 };
 } // namespace
 

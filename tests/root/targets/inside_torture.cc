@@ -365,6 +365,20 @@ asm(".text\n\t.globl _Z13t_p_two_doorsm\n\t.type _Z13t_p_two_doorsm, @function\n
     "lea 9(%rax,%rax,2), %rax\n\tret\n\t.cfi_endproc\n\t"
     ".size _Z13t_p_two_doorsm, . - _Z13t_p_two_doorsm\n\t.size second_door, . - second_door\n");
 
+/* As the CUDA driver's functions begin: a value of the library is looked at by its place from here,
+ * in the instructions that are moved. */
+asm(".data\n\t.balign 8\ntorture_state:\n\t.quad 0x12345, 7\n\t.text\n\t"
+    ".globl _Z9t_v2_flagmm\n\t.type _Z9t_v2_flagmm, @function\n"
+    "_Z9t_v2_flagmm:\n\t.cfi_startproc\n\tpush %rbp\n\t.cfi_def_cfa_offset 16\n\t"
+    ".cfi_offset %rbp, -16\n\tmov %rsp, %rbp\n\t.cfi_def_cfa_register %rbp\n\t"
+    "mov %rdi, %rax\n\tcmpl $0x12345, torture_state(%rip)\n\tjne 1f\n\tlea 3(%rdi,%rdi,4), %rdi\n"
+    "1:\tlea (%rdi,%rsi,2), %rax\n\tpop %rbp\n\t.cfi_def_cfa %rsp, 8\n\tret\n\t.cfi_endproc\n\t"
+    ".size _Z9t_v2_flagmm, . - _Z9t_v2_flagmm\n\t"
+    ".globl _Z10t_v2_countmm\n\t.type _Z10t_v2_countmm, @function\n"
+    "_Z10t_v2_countmm:\n\t.cfi_startproc\n\tendbr64\n\tlock incq torture_state+8(%rip)\n\t"
+    "lea torture_state(%rip), %r10\n\timul 8(%r10), %rdi\n\tlea (%rdi,%rsi,8), %rax\n\t"
+    "ret\n\t.cfi_endproc\n\t.size _Z10t_v2_countmm, . - _Z10t_v2_countmm\n");
+
 namespace torture
 {
 u64 words(u64 a, u64 b, int c, double d, u64 e, u64 f, u64 g, u64 h, bool i, char j)

@@ -73,6 +73,8 @@ TRACED u64 t_v2_catch(u64 n, u64 frames);
 TRACED u64 t_v2_rethrow(u64 n, u64 frames);
 TRACED u64 t_v2_clean(u64 n, u64 frames);
 TRACED u64 vectors_of(const u64 *values); /* by a function that has them in ymm0 to ymm7 */
+u64 t_v2_flag(u64 a, u64 b);		  /* assembler: begins with an operand relative to rip, */
+u64 t_v2_count(u64 a, u64 b);		  /* with two, one of which it writes to */
 u64 t_p_two_doors(u64 a);		  /* assembler: its second entry is inside of it */
 extern "C" u64 second_door(u64 a);
 
