@@ -7,6 +7,7 @@
 #pragma once
 
 #include "args.h"
+#include "hits.h"
 #include "spending.h"
 #include "stack.h"
 
@@ -345,6 +346,18 @@ static __always_inline int push_call(struct thread_state *st, struct pt_regs *ct
 	return depth >= MAX_RETURNS;
 }
 
+/* While links are replaced, the second that comes by with a call has nothing to do. */
+static __always_inline bool is_unwanted(struct thread_state *st, __u64 cookie, __u64 sp)
+{
+	if (bursts_closed && cookie & COOKIE_IN_BURSTS)
+		return true;
+	__u32 depth = st->depth;
+	if (!replacing || !depth)
+		return false;
+	struct open_call *c = &st->open[(depth - 1) & (MAX_OPEN_CALLS - 1)];
+	return c->sp == sp && c->probe == COOKIE_PROBE(cookie);
+}
+
 /* Pushes a call; returns 1 when its return is not wanted. with_stack:
  * it may be a function whose calls carry their stacks. */
 static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp, bool with_stack)
@@ -356,7 +369,8 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie, __u64 sp, bo
 	struct thread_state *st = thread_enter();
 	if (!st)
 		return 1;
-	int rc = push_call(st, ctx, cookie, sp, with_stack);
+	count_hit(cookie);
+	int rc = is_unwanted(st, cookie, sp) || push_call(st, ctx, cookie, sp, with_stack);
 	spending_end(kind, began_ns);
 	return rc;
 }
@@ -433,7 +447,8 @@ static __always_inline void pop_call(struct thread_state *st, struct pt_regs *ct
 	keep_call(c, depth, now_ns - c->start_ns);
 	return;
 unmatched:
-	count_loss(LOSS_RETURN_UNMATCHED);
+	if (!replacing)
+		count_loss(LOSS_RETURN_UNMATCHED);
 }
 
 /* Pops the call of this probe whose frame is at sp (0: ends a pair). */

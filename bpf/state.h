@@ -23,6 +23,7 @@ const volatile __u32 target_cgroup_level;
 const volatile __u32 own_tgid;	     /* eacgm itself is never a target */
 const volatile bool walks_mappings;  /* the kernel lists mappings to programs (6.7) */
 const volatile bool yields_on_guard; /* programs may keep a task (6.3) */
+const volatile bool counts_hits;     /* how often each probe is come by: hits.h */
 
 /* ---- written by user space while running ---- */
 __u32 mode_of_layer[LAYERS_MAX];     /* enum trace_mode */
@@ -31,6 +32,8 @@ __u32 exclusions;		     /* how often something was added to excluded */
 __u64 guard_failures;		     /* exceptions that could not be prepared for */
 __u32 stack_shift;		     /* calls' chances of a stack are halved so often */
 bool frozen;			     /* record nothing, leave open calls as they are */
+bool replacing;			     /* places may have two links for a moment */
+bool bursts_closed;		     /* places that are on in bursts begin no call any more */
 bool closing;			     /* nobody answers the loader hook any more */
 __u64 answered_maps[ANSWER_SLOTS];   /* numbers of holds that were dealt with: loader hook */
 __u64 answered_unwind[ANSWER_SLOTS]; /* and exception guard */

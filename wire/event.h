@@ -31,7 +31,7 @@ enum trace_mode {
 
 /* The cookie of a probe site: probe number, action, layer, arguments, flags. */
 #define COOKIE_PROBE(c)	  ((__u32)(c))
-#define COOKIE_ACTION(c)  ((__u8)((c) >> 32))
+#define COOKIE_ACTION(c)  ((__u8)((c) >> 32) & 0x7f)
 #define COOKIE_LAYER(c)	  ((__u8)((c) >> 40))
 #define COOKIE_NARGS(c)	  ((__u8)((c) >> 48) & 0x3f)
 #define COOKIE_STEPPED(c) ((c) >> 54 & 1)     /* the kernel single-steps the instruction */
@@ -42,8 +42,11 @@ enum trace_mode {
 	 (__u64)(flags) << 56)
 #define COOKIE_IS_STEPPED (1ULL << 54)
 #define COOKIE_WITH_STACK (1ULL << 55)
+#define COOKIE_IN_BURSTS  (1ULL << 39) /* the highest bit of the action */
 
 #define MAX_PROBES     16384
+#define HITS_STRIPES   16 /* counters of a probe (bpf/hits.h) */
+#define HITS_KEY(cpu, probe) (((cpu) % HITS_STRIPES) * MAX_PROBES + ((probe) & (MAX_PROBES - 1)))
 #define MAX_ARGS       8   /* arguments of one probe, the return value included */
 #define MAX_OPEN_CALLS 128 /* traced calls open at once on a thread */
 /* Pending return probes the kernel allows a task; a call that is deeper has no return: its end is

@@ -18,6 +18,8 @@
 #include "cli/terminal.h"
 
 #define BURST_ON_MS 500		  /* length of one period of --burst where none is given */
+#define BUDGET_LEAST 0.1 /* percent */
+#define BUDGET_MOST  100.0
 #define WAIT_BYTES  (1u << 20)	  /* of lines that nobody has taken yet */
 #define WAIT_NS	    1000000000ULL /* at the end, for who reads them */
 
@@ -49,6 +51,11 @@ static const struct opt_def options[] = {
 	{0, "burst", "1/N[:MS]",
 	 "Trace one period in N, and take all probes off in between; a period lasts MS "
 	 "milliseconds, 500 when not given.",
+	 NULL, 0},
+	{0, "budget", "PCT",
+	 "What recording may cost, in percent of the job's CPU time: 2 or 2%. What costs most for "
+	 "what it tells is turned down for that, Python frames first, then operators, and is on in "
+	 "bursts alone; the recording says what was on for how long: see docs/record.md.",
 	 NULL, 0},
 	{0, "profile", "KIND,...|off",
 	 "Which stacks to take: cpu (at each tick of a clock), offcpu (where threads stop running, "
@@ -171,6 +178,25 @@ static int burst_from_args(struct session_options *o, const char *text, struct e
 	return 0;
 }
 
+/* "2%", "2", "0.5 %" */
+static int budget_from_args(struct session_options *o, const char *text, struct err *e)
+{
+	char *end = NULL;
+	if (!text)
+		return 0;
+	double percent = strtod(text, &end);
+	while (end > text && *end == ' ')
+		end++;
+	if (end == text || (*end && strcmp(end, "%") != 0) ||
+	    !(percent >= BUDGET_LEAST && percent <= BUDGET_MOST))
+		return err_set(e, EINVAL, "--budget: '%s' is not a percentage from %g to %g", text,
+			       BUDGET_LEAST, BUDGET_MOST);
+	if (o->burst_on_ns)
+		return err_set(e, EINVAL, "--budget makes bursts of its own: leave --burst out");
+	o->budget = percent / 100;
+	return 0;
+}
+
 #define DEFAULT_HZ 99
 
 static int profile_from_args(struct session_options *o, const struct args *a, struct err *e)
@@ -271,6 +297,8 @@ static int read_options(struct session_options *o, const struct catalog *c, cons
 		rc = modes_from_args(o->mode, c, args_get(a, "mode"), e);
 	if (!rc)
 		rc = burst_from_args(o, args_get(a, "burst"), e);
+	if (!rc)
+		rc = budget_from_args(o, args_get(a, "budget"), e);
 	if (!rc)
 		rc = profile_from_args(o, a, e);
 	if (!rc)

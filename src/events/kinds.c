@@ -308,6 +308,14 @@ static const struct row_field disk_io_fields[] = {
 	FIELD(disk_io, longest_ns, U64, VARINT, NUMBER),
 };
 
+static const struct row_field coverage_fields[] = {
+	KEY(coverage, probe, U32, DELTA, PROBE),
+	FIELD(coverage, on_ns, U64, VARINT, NUMBER),
+	FIELD(coverage, off_ns, U64, VARINT, NUMBER),
+	FIELD(coverage, changes, U32, VARINT, NUMBER),
+	FIELD(coverage, in_bursts, U8, FIXED, NUMBER),
+};
+
 static const struct row_field gpu_span_fields[] = {
 	FIELD(gpu_span, start_ns, U64, DELTA, TIME),
 	FIELD(gpu_span, end_ns, U64, DELTA, TIME),
@@ -401,6 +409,7 @@ static const struct row_kind_info kinds[ROW_KINDS] = {
 	TABLE(WAIT_TOTAL, wait_total, wait_totals, "totals of waits", ROWS_KEYED, 0),
 	TABLE(STALL_TOTAL, stall_total, stall_totals, "totals of stalls", ROWS_KEYED, 0),
 	TABLE(INCIDENT, incident, incidents, "incidents", ROWS_KEYED, WIDE_ROWS),
+	TABLE(COVERAGE, coverage, coverages, "how long probes were on", ROWS_KEYED, 0),
 	BULK(COUNTER, counter, counters, "counters", time_ns, time_ns, 0),
 	BULK(SAMPLE, sample, samples, "samples", time_ns, time_ns, BULK_ROWS),
 	BULK(GPU_SPAN, gpu_span, gpu_spans, "GPU spans", start_ns, end_ns, BULK_ROWS),

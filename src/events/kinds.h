@@ -41,7 +41,8 @@
 	X(26, ANOMALY, anomaly, anomalies)                                                         \
 	X(28, WAIT_TOTAL, wait_total, wait_totals)                                                 \
 	X(30, STALL_TOTAL, stall_total, stall_totals)                                              \
-	X(32, INCIDENT, incident, incidents)
+	X(32, INCIDENT, incident, incidents)                                                       \
+	X(33, COVERAGE, coverage, coverages)
 
 /* Rows that there may be millions of: they come in blocks. Calls, below, as well. */
 #define ROW_SERIES(X)                                                                              \

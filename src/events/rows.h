@@ -396,6 +396,16 @@ struct m_window {
 	uint32_t layer; /* string, "" = all */
 };
 
+/* How long a probe was on, and not, where a budget turned it down (--budget); those without a row
+ * were on all the time. Key: probe. */
+struct m_coverage {
+	uint32_t probe;
+	uint64_t on_ns;
+	uint64_t off_ns;
+	uint32_t changes;  /* how often it was turned down, or up again */
+	uint8_t in_bursts; /* it is on in bursts alone, as of the last row */
+};
+
 /* A GPU, or an instance of one (MIG). Key: uuid; what changes comes as counters. */
 struct m_gpu {
 	uint32_t index;	 /* NVML's; of an instance: within its GPU */

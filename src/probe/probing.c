@@ -68,19 +68,29 @@ void tracer_tell_plan(struct tracer *t)
 	}
 }
 
+bool tracer_group_is_off(const struct tracer *t, const struct site_group *g)
+{
+	return t->off_layers & 1u << g->layer || t->off_callbacks & 1u << g->by_callback ||
+	       g->inside || (g->in_bursts && !t->shedding.bursts_on);
+}
+
 static struct site_group *group_of(struct probed_file *f, enum layer layer,
-				   enum callback by_callback, bool inside)
+				   enum callback by_callback, bool inside, bool moments,
+				   bool in_bursts)
 {
 	for (size_t i = 0; i < f->groups.len; i++) {
 		struct site_group *known = &f->groups.data[i];
 		if (known->layer == layer && known->by_callback == by_callback &&
-		    known->inside == inside)
+		    known->inside == inside && known->moments == moments &&
+		    known->in_bursts == in_bursts)
 			return known;
 	}
 	struct site_group *g = vec_push(&f->groups);
 	g->layer = layer;
 	g->by_callback = by_callback;
 	g->inside = inside;
+	g->moments = moments;
+	g->in_bursts = in_bursts;
 	return g;
 }
 
@@ -111,8 +121,7 @@ static int attach_groups(struct tracer *t, struct probed_file *f, struct err *e)
 	size_t refused = 0;
 	for (size_t i = 0; i < f->groups.len; i++) {
 		struct site_group *g = &f->groups.data[i];
-		if (t->off_layers & 1u << g->layer || t->off_callbacks & 1u << g->by_callback ||
-		    g->inside)
+		if (tracer_group_is_off(t, g))
 			continue;
 		refused += attach_most(&g->links, t, path, g->sites.data, g->sites.len, e);
 		g->attached = true;
@@ -130,7 +139,13 @@ void tracer_probe_file(struct tracer *t, struct probed_file *f)
 		enum callback by_callback = t->plan.probes.data[site->probe].by_callback;
 		bool inside =
 			t->insider && site->inside.moved && t->opts.mode[site->layer] == MODE_TRACE;
-		*vec_push(&group_of(f, site->layer, by_callback, inside)->sites) = *site;
+		bool moments = t->opts.counts_hits && site->action == SITE_INSTANT;
+		bool in_bursts = !inside && !moments && shedding_has(t, site->probe);
+		struct site *put = vec_push(
+			&group_of(f, site->layer, by_callback, inside, moments, in_bursts)->sites);
+		*put = *site;
+		if (in_bursts)
+			put->cookie |= COOKIE_IN_BURSTS;
 		f->places += !inside;
 	}
 	vec_free(&f->facts.plan.sites);

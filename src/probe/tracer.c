@@ -67,6 +67,7 @@ static void choose_programs(struct tracer *t, bool can_hold)
 	sockets_choose(t);
 	stalls_choose(t);
 	disk_io_choose(t);
+	shedding_choose(t);
 }
 
 static void set_configuration(struct tracer *t)
@@ -354,6 +355,8 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 	if (!rc && opts->inside && opts->stacks)
 		rc = insider_take_stacks(t->insider, t->method, prog_fd(t->bpf->progs.inside_stack),
 					 e);
+	if (!rc)
+		rc = shedding_open(t, e);
 	if (!rc && t->can_hold)
 		rc = tracer_guard_start(t, e);
 	if (!rc)
@@ -403,8 +406,8 @@ void tracer_freeze(struct tracer *t)
 		insider_tell(t);
 }
 
-static int switch_on(struct tracer *t, const struct probed_file *f, struct site_group *g,
-		     struct err *e)
+int tracer_group_on(struct tracer *t, const struct probed_file *f, struct site_group *g,
+		    struct err *e)
 {
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
@@ -446,6 +449,16 @@ static void detach_all(struct tracer *t, struct detaching *d)
 	vec_free(&d->links);
 }
 
+void tracer_links_off(struct tracer *t, struct attach_links *links, size_t n)
+{
+	struct detaching gone = {0};
+	for (size_t i = 0; i < n; i++) {
+		*vec_push(&gone.links) = links[i];
+		links[i] = (struct attach_links){0};
+	}
+	detach_all(t, &gone);
+}
+
 int tracer_switch(struct tracer *t, uint32_t layers, bool on,
 		  void (*visit)(void *ctx, const struct rec_call *c), void *ctx, struct err *e)
 {
@@ -466,7 +479,7 @@ int tracer_switch(struct tracer *t, uint32_t layers, bool on,
 			    (on && t->off_callbacks & 1u << sg->by_callback))
 				continue;
 			if (on) {
-				int one = switch_on(t, f, sg, e);
+				int one = tracer_group_on(t, f, sg, e);
 				rc = one ? one : rc;
 				continue;
 			}
@@ -609,6 +622,7 @@ void tracer_close(struct tracer *t)
 		bpf_link__destroy(t->task_links[i]);
 	ring_buffer__free(t->rings);
 	ring_buffer__free(t->control);
+	shedding_close(t);
 	unload(t);
 	plan_free(&t->plan);
 	if (t->parser_host != t->opts.readers)

@@ -65,6 +65,7 @@ struct tracer_options {
 	bool disk_io;	    /* what processes have disks do */
 	bool sockets;	    /* TCP connections of targets can be asked for */
 	bool stops_at_samples; /* tests/tools: a sampled process gets SIGSTOP there and then */
+	bool counts_hits;   /* tracer_loads tells how often each probe is come by */
 	const char *inside; /* path of libeacgm_calls.so, which targets have loaded: calls are told
 			     * inside of them where that can be (wire/call_ring.h); NULL: by the
 			     * kernel alone */
@@ -155,6 +156,27 @@ int tracer_end_waits(struct tracer *t, struct err *e);
  * that are open when they go off are visited first, as by tracer_open_calls. */
 int tracer_switch(struct tracer *t, uint32_t layers, bool on,
 		  void (*visit)(void *ctx, const struct rec_call *c), void *ctx, struct err *e);
+
+/* What is known of each probe's calls (opts.counts_hits), in the order of their numbers. */
+struct probe_load {
+	uint64_t hits; /* by traced tasks, so far */
+	const char *name;
+	enum layer layer;
+	bool frequent; /* as the catalog says */
+	bool stepped;  /* the kernel single-steps an instruction of it */
+	bool returns;  /* the kernel is called at the return too */
+	bool fixed;    /* it cannot be taken off by itself */
+};
+void tracer_loads(const struct tracer *t,
+		  void (*visit)(void *ctx, uint32_t probe, const struct probe_load *load),
+		  void *ctx);
+
+/* Which probes are on in bursts alone, by number: n of them, those behind are always on. While
+ * bursts are off. Calls go on being recorded meanwhile, each once. */
+int tracer_set_bursts(struct tracer *t, const bool *in_bursts, size_t n, struct err *e);
+/* Attaches those, or takes them off: no call of theirs is begun any more, and those that are open
+ * have some milliseconds to end. */
+int tracer_burst(struct tracer *t, bool on, struct err *e);
 
 /* Takes off the probes of calls that PyTorch tells, and of those that CUPTI tells if launches
  * is true, for good. Their calls go on being recorded until they are off, and those that are

@@ -13,6 +13,14 @@
 #include "probe/unwind_pool.h"
 #include "probe/unwinder.h"
 
+/* shedding.c: what is on in bursts alone. */
+struct shedding {
+	VEC(bool) in_bursts;	    /* by probe */
+	bool bursts_on;
+	const volatile uint64_t *hits; /* of bpf/hits.h; NULL: nobody counts */
+	size_t hits_bytes;
+};
+
 struct tracer {
 	struct tracer_options opts;
 	struct eacgm_bpf *bpf;
@@ -51,6 +59,7 @@ struct tracer {
 	struct unwinder *unwinder; /* NULL: no stacks are taken */
 	struct insider *insider;   /* NULL: the kernel has all probes */
 	VEC(struct bpf_link *) clock_links;
+	struct shedding shedding;
 	uint64_t attach_ns;
 	uint64_t plan_ns;
 	uint64_t places_mapped;	 /* probed, in files that processes mapped */
@@ -88,6 +97,19 @@ void scans_run_early(void);
 /* A process, or its files, keep this program busy: for some seconds others are held less. */
 void scans_press(struct tracer *t);
 struct known_file known_file_of(uint64_t device, uint64_t inode);
+
+/* probing.c: whether what is in the group is not to be attached now. */
+bool tracer_group_is_off(const struct tracer *t, const struct site_group *g);
+/* tracer.c: attaches a group; takes links off, while held tasks are answered. */
+int tracer_group_on(struct tracer *t, const struct probed_file *f, struct site_group *g,
+		    struct err *e);
+void tracer_links_off(struct tracer *t, struct attach_links *links, size_t n);
+
+/* shedding.c: before the object is loaded, and after; which of a file's groups a place is in. */
+void shedding_choose(struct tracer *t);
+int shedding_open(struct tracer *t, struct err *e);
+void shedding_close(struct tracer *t);
+bool shedding_has(const struct tracer *t, uint32_t probe);
 
 /* rings.c */
 int rings_make(struct tracer *t, struct err *e);

@@ -493,6 +493,8 @@ static bool is_known(const struct rec_writer *w, enum row_kind kind, const void 
 		return ((const struct m_counter *)row)->metric < w->next[ROW_METRIC];
 	if (kind == ROW_HIST)
 		return ((const struct m_hist *)row)->probe < w->next[ROW_PROBE];
+	if (kind == ROW_COVERAGE)
+		return ((const struct m_coverage *)row)->probe < w->next[ROW_PROBE];
 	return true;
 }
 

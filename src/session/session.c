@@ -55,6 +55,7 @@ static struct tracer_options tracer_options_of(const struct session *s)
 		.disk_io = o->disk_io,
 		.sockets = o->layers & layers_with(LAYER_HAS_COLLECTIVES),
 		.inside = inside_library(s),
+		.counts_hits = session_has_budget(s),
 	};
 	memcpy(opts.mode, o->mode, sizeof(opts.mode));
 	return opts;
@@ -285,6 +286,7 @@ void session_close(struct session *s)
 	vec_free(&s->enums);
 	hang_watch_free(s);
 	silence_free(s);
+	session_budget_close(s);
 	nap_free(&s->mover.pause);
 	free(s);
 }

@@ -136,6 +136,7 @@ void follow_tick(struct session *s)
 	uint64_t now_ns = monotonic_ns();
 	tick_collectors(s, tick, now_ns);
 	tick_burst(s, now_ns);
+	session_budget_tick(s, tick);
 	spans_switch_probes(s);
 	check_duration(s, now_ns);
 	if (atomic_load(&s->mover.failed))
@@ -201,6 +202,7 @@ void follow_begin(struct session *s)
 	c->follow_ns = monotonic_ns();
 	c->start_cpu_ns = session_cpu_ns(s);
 	own_cost_begin(&c->cost, c->start_cpu_ns);
+	session_budget_open(s);
 }
 
 void follow_end(struct session *s)
@@ -220,6 +222,7 @@ void follow_end(struct session *s)
 		pipeline_note(s->pipeline, "waits", e.msg);
 	collect_stop(s);
 	metas_note_missing(s);
+	session_budget_end(s);
 	metas_end(s);
 	mover_stop(s);
 	inside_metas(s);

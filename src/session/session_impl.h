@@ -6,6 +6,8 @@
 #include <stdatomic.h>
 
 #include "base/nap.h"
+#include "base/map64.h"
+#include "session/budget.h"
 #include "session/own_cost.h"
 #include "session/running_cost.h"
 #include "session/session.h"
@@ -105,6 +107,26 @@ struct told_inside {
 	struct err python_error;  /* likewise */
 };
 
+/* session_budget.c, of the control thread. */
+struct budgeted_probe {
+	uint64_t hits;
+	const char *name;	       /* the tracer's */
+	bool moved;		       /* it is on in bursts alone */
+	uint64_t since_ns;	       /* up to when it is in these: */
+	uint64_t on_ns, off_ns;
+	uint32_t changes;
+};
+struct session_budget {
+	struct budget b;
+	VEC(struct budgeted_probe) probes; /* as in b */
+	struct map64 cpu_of;		   /* process -> what it had used at the last look */
+	uint64_t looked_ns, told_ns;
+	uint64_t burst_began_ns, burst_ns; /* on since the last look, of a burst that is over */
+	double cost_ns;			   /* so far, at the last look */
+	double spent_ns, job_ns;	   /* since the budget holds */
+	bool bursts_on;
+};
+
 struct session {
 	struct session_options options;
 	const struct session_options *opts; /* these */
@@ -134,6 +156,7 @@ struct session {
 	struct silence silence;
 	struct timeline timeline;
 	struct told_inside inside;
+	struct session_budget budget;
 	struct output output;
 	VEC(struct live *) lookers; /* session_live.c's */
 };
@@ -164,6 +187,13 @@ uint64_t session_cpu_ns(const struct session *s);
 /* What the job has paid for probes until now, and for how many runs of our programs. */
 void session_running_cost(const struct session *s, struct tracer_spending spent[SPENT_KINDS],
 			  struct running_cost *ret);
+
+/* session_budget.c: where the options have a budget. end: before the recording's last rows. */
+bool session_has_budget(const struct session *s);
+void session_budget_open(struct session *s);
+void session_budget_tick(struct session *s, unsigned tick);
+void session_budget_end(struct session *s);
+void session_budget_close(struct session *s);
 
 /* session_output.c: opens the pipeline too. */
 int session_output_open(struct session *s, struct err *e);

@@ -1,0 +1,237 @@
+/* budget.c - an account, and who is on it. Measures nothing. */
+#include "session/budget.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define BURST_S	   0.05	 /* a burst is on at least so long, */
+#define REST_S	   0.15	 /* and off */
+#define CREDIT_S   1	 /* of what may be spent, at most on the account */
+#define DEBT_S	   10	 /* likewise: what is longer ago is nobody's */
+#define REPAY_S	   5	 /* in which debts are paid back */
+#define TOO_MUCH   1.05	 /* of what may be spent */
+#define FILL	   0.75	 /* so much of it may be spent on what is always on, after a cut */
+#define RETURN_TO  0.6	 /* and when probes come back */
+#define LEAST	   0.01	 /* of it: what costs less is not worth a cut */
+#define PATIENCE_S 2
+#define PATIENCE_MOST_S 64
+#define SETTLED_S  10	 /* what has to go sooner after it came back came too early */
+#define RISE	   0.5	 /* weights of what is new, of a period of 0.1 s */
+#define FALL	   0.2
+#define SLOW	   0.05
+#define PERIOD_S   0.1
+
+void budget_open(struct budget *b, double ratio)
+{
+	*b = (struct budget){.ratio = ratio, .patience_s = PATIENCE_S, .returned_s = -SETTLED_S, .length_s = 2 * BURST_S};
+}
+
+void budget_close(struct budget *b)
+{
+	vec_free(&b->probes);
+}
+
+/* ---- what is seen ---- */
+
+static void follow(double *mean, double value, double weight, double seconds)
+{
+	*mean += (value - *mean) * (1 - pow(1 - weight, seconds / PERIOD_S));
+}
+
+static double cost_per_s(const struct budget_probe *p)
+{
+	return p->per_s * p->call_ns;
+}
+
+static void look_at_probe(struct budget *b, struct budget_probe *p, const struct budget_seen *seen)
+{
+	if (!p->in_bursts) {
+		double now = p->calls / seen->seconds;
+		follow(&p->per_s, now, now > p->per_s ? RISE : FALL, seen->seconds);
+		return;
+	}
+	p->burst_calls += p->calls;
+	if (!b->bursts_on && b->burst_s > 0) { /* it is over */
+		p->per_s += (p->burst_calls / b->burst_s - p->per_s) * RISE;
+		p->burst_calls = 0;
+	}
+}
+
+static void sum_up(struct budget *b)
+{
+	b->always_per_s = b->bursts_per_s = 0;
+	for (size_t i = 0; i < b->probes.len; i++) {
+		const struct budget_probe *p = &b->probes.data[i];
+		if (!p->fixed)
+			*(p->in_bursts ? &b->bursts_per_s : &b->always_per_s) += cost_per_s(p);
+	}
+}
+
+static double may_spend(const struct budget *b)
+{
+	return b->ratio * b->job_per_s;
+}
+
+static void look(struct budget *b, const struct budget_seen *seen)
+{
+	double calls_ns = 0;
+	for (size_t i = 0; i < b->probes.len; i++) {
+		struct budget_probe *p = &b->probes.data[i];
+		look_at_probe(b, p, seen);
+		if (!p->fixed)
+			calls_ns += p->calls * p->call_ns;
+	}
+	if (!b->bursts_on && b->burst_s > 0) {
+		b->length_s += (b->burst_s - b->length_s) * RISE;
+		b->burst_s = 0;
+	}
+	double first = b->seconds > 0 ? SLOW : 1;
+	follow(&b->job_per_s, seen->job_ns / seen->seconds, first, seen->seconds);
+	follow(&b->fixed_per_s, fmax(seen->cost_ns - calls_ns, 0) / seen->seconds, first,
+	       seen->seconds);
+	b->seconds += seen->seconds;
+	sum_up(b);
+}
+
+/* ---- the account ---- */
+
+static double burst_ns(const struct budget *b)
+{
+	return b->bursts_per_s * b->length_s;
+}
+
+static void book(struct budget *b, const struct budget_seen *seen)
+{
+	double most = fmax(may_spend(b) * CREDIT_S, burst_ns(b)), least = -may_spend(b) * DEBT_S;
+	double now = b->account_ns + b->ratio * seen->job_ns - seen->cost_ns;
+	b->account_ns = fmax(fmin(now, most), least);
+}
+
+/* ---- who is in bursts ---- */
+
+struct candidate {
+	size_t probe;
+	enum budget_rank rank;
+	double per_s;
+};
+typedef VEC(struct candidate) candidates_t;
+
+/* Whom to turn down first. */
+static int compare(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	if (x->per_s < y->per_s || x->per_s > y->per_s)
+		return x->per_s > y->per_s ? -1 : 1;
+	return x->probe < y->probe ? -1 : x->probe > y->probe;
+}
+
+static void list(const struct budget *b, bool in_bursts, candidates_t *ret)
+{
+	for (size_t i = 0; i < b->probes.len; i++) {
+		const struct budget_probe *p = &b->probes.data[i];
+		if (!p->fixed && p->in_bursts == in_bursts)
+			*vec_push(ret) = (struct candidate){i, p->rank, cost_per_s(p)};
+	}
+	if (ret->len)
+		qsort(ret->data, ret->len, sizeof(*ret->data), compare);
+}
+
+static void move(struct budget *b, const struct candidate *c, bool to_bursts)
+{
+	struct budget_probe *p = &b->probes.data[c->probe];
+	p->in_bursts = to_bursts;
+	p->burst_calls = 0;
+	b->always_per_s += to_bursts ? -c->per_s : c->per_s;
+	b->bursts_per_s += to_bursts ? c->per_s : -c->per_s;
+}
+
+static bool turn_down(struct budget *b)
+{
+	double may = may_spend(b), to_spend = may + fmin(b->account_ns, 0) / REPAY_S;
+	double goal = fmax(FILL * to_spend - b->fixed_per_s, 0);
+	bool moved = false;
+	candidates_t all = {0};
+	list(b, false, &all);
+	for (size_t i = 0; i < all.len && b->always_per_s > goal; i++) {
+		if (all.data[i].per_s < LEAST * may)
+			continue;
+		move(b, &all.data[i], true);
+		moved = true;
+	}
+	vec_free(&all);
+	return moved;
+}
+
+static bool take_back(struct budget *b)
+{
+	double goal = RETURN_TO * may_spend(b) - b->fixed_per_s;
+	bool moved = false;
+	candidates_t all = {0};
+	list(b, true, &all);
+	for (size_t i = all.len; i-- > 0 && b->always_per_s + all.data[i].per_s <= goal;) {
+		move(b, &all.data[i], false);
+		moved = true;
+	}
+	vec_free(&all);
+	return moved;
+}
+
+static bool costs_too_much(const struct budget *b)
+{
+	double may = may_spend(b), per_s = b->fixed_per_s + b->always_per_s;
+	return b->account_ns < 0 && per_s > TOO_MUCH * may;
+}
+
+static bool decide(struct budget *b)
+{
+	if (costs_too_much(b) && turn_down(b)) {
+		bool early = b->seconds - b->returned_s < SETTLED_S;
+		b->patience_s = early ? fmin(b->patience_s * 2, PATIENCE_MOST_S) : b->patience_s;
+		b->moved_s = b->seconds;
+		return true;
+	}
+	double quiet_s = b->seconds - b->moved_s;
+	if (quiet_s > PATIENCE_MOST_S)
+		b->patience_s = PATIENCE_S;
+	if (b->account_ns < 0 || b->bursts_on || quiet_s < b->patience_s || !take_back(b))
+		return false;
+	b->moved_s = b->returned_s = b->seconds;
+	return true;
+}
+
+/* ---- bursts ---- */
+
+static bool any_in_bursts(const struct budget *b)
+{
+	for (size_t i = 0; i < b->probes.len; i++)
+		if (b->probes.data[i].in_bursts)
+			return true;
+	return false;
+}
+
+/* A burst begins when half of it is there: the account is even on average. */
+static bool burst(const struct budget *b)
+{
+	if (b->bursts_on)
+		return b->burst_s < BURST_S;
+	return b->rest_s >= REST_S && b->account_ns >= burst_ns(b) / 2 && b->account_ns > 0 &&
+	       any_in_bursts(b);
+}
+
+void budget_step(struct budget *b, const struct budget_seen *seen, struct budget_order *ret)
+{
+	*ret = (struct budget_order){.bursts_on = b->bursts_on};
+	if (!(seen->seconds > 0))
+		return;
+	b->burst_s += seen->burst_seconds;
+	b->rest_s += b->bursts_on ? 0 : seen->seconds;
+	look(b, seen);
+	book(b, seen);
+	ret->moved = decide(b);
+	bool on = !ret->moved && burst(b);
+	if (b->bursts_on && !on)
+		b->rest_s = 0;
+	b->bursts_on = ret->bursts_on = on;
+}

@@ -1,0 +1,70 @@
+/* budget.h - keeps what recording costs a job within a share of its processor time, by deciding
+ * which probes are on all the time and which in bursts alone. It is told what was seen in each
+ * period and says what is to be done next: no clock, no kernel, no recording.
+ *
+ * What a job may be charged is put to an account as the job runs, what it was charged is taken from
+ * it. Probes for which there is not enough go to bursts, in this order: Python frames, operators,
+ * all others; of each the dearest first, since each of its calls tells least. All that are in
+ * bursts are on together, so that what nests stays together, and whenever the account has enough
+ * for one. When all cost less, probes come back in the opposite order, and wait longer each time
+ * that it proves too early.
+ *
+ * Not the GPU telemetry's governor (src/collect/governor.h), which spaces questions. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+
+enum budget_rank {
+	BUDGET_FRAMES,
+	BUDGET_OPERATORS,
+	BUDGET_OTHERS,
+};
+
+struct budget_probe {
+	/* the caller's, before each step */
+	double calls;	/* in the period */
+	double call_ns; /* that each took of the job */
+	enum budget_rank rank;
+	bool fixed; /* it cannot be turned down */
+	/* the budget's */
+	bool in_bursts;
+	double per_s; /* while it was on */
+	double burst_calls;
+};
+
+struct budget_seen {
+	double seconds;	      /* the period's */
+	double burst_seconds; /* of it, in which bursts were on */
+	double job_ns;	      /* of processor time, all costs included */
+	double cost_ns;	      /* of it for recording, calls included */
+};
+
+struct budget_order {
+	bool moved; /* some probes' in_bursts changed: bursts are off before it is done */
+	bool bursts_on;
+};
+
+struct budget {
+	double ratio; /* the budget: 0.02 */
+	VEC(struct budget_probe) probes;
+	/* the rest is the budget's own */
+	double account_ns;
+	double job_per_s;   /* of processor time, ns */
+	double fixed_per_s; /* what no probe could save, ns */
+	double always_per_s, bursts_per_s; /* of probes that are always on; of others while on */
+	double seconds;			   /* so far */
+	double moved_s, returned_s;	   /* when probes moved last; came back */
+	double patience_s;		   /* until they may come back */
+	double burst_s, rest_s;		   /* how long bursts have been on; off */
+	double length_s;		   /* of a burst, until all is off */
+	bool bursts_on;
+};
+
+/* ratio: above 0, at most 1. */
+void budget_open(struct budget *b, double ratio);
+/* After the caller has put into probes what the period brought, new ones at the end. */
+void budget_step(struct budget *b, const struct budget_seen *seen, struct budget_order *ret);
+void budget_close(struct budget *b);

@@ -1,0 +1,310 @@
+/* session_budget.c - keeps the job's cost within the session's budget: measures what budget.h is to
+ * be told, has the tracer do what it says, and notes in the recording what was turned down and for
+ * how long each probe was on. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "events/kinds.h"
+#include "session/session_impl.h"
+
+#define LOOK_TICKS  2	 /* while no burst is on */
+#define TELL_NS	    5000000000ULL
+#define NAMES_MOST  5	 /* in a note */
+#define SECOND_NS   1e9
+
+bool session_has_budget(const struct session *s)
+{
+	return s->opts->budget > 0;
+}
+
+void session_budget_open(struct session *s)
+{
+	if (session_has_budget(s))
+		budget_open(&s->budget.b, s->opts->budget);
+	s->budget.looked_ns = s->budget.told_ns = monotonic_ns();
+}
+
+void session_budget_close(struct session *s)
+{
+	budget_close(&s->budget.b);
+	map64_free(&s->budget.cpu_of);
+	vec_free(&s->budget.probes);
+}
+
+/* ---- what is measured ---- */
+
+/* What the job used since the last look; of a process that ended, up to the last look. */
+static double job_ns(struct session *s)
+{
+	double sum_ns = 0;
+	for (size_t i = 0; i < s->live.len; i++) {
+		uint64_t pid = (uint64_t)s->live.data[i], before = 0;
+		uint64_t now = process_cpu_ns((pid_t)pid);
+		if (!now)
+			continue;
+		bool known = map64_get(&s->budget.cpu_of, pid, &before);
+		map64_set(&s->budget.cpu_of, pid, now);
+		if (known && now > before)
+			sum_ns += (double)(now - before);
+	}
+	return sum_ns;
+}
+
+struct looking {
+	struct session *s;
+	const struct running_cost *cost;
+	double entry_ns, stepped_ns, return_ns; /* a run of our program */
+};
+
+static double mean_ns(const struct tracer_spending *s)
+{
+	return s->runs ? s->ns / (double)s->runs : 0;
+}
+
+/* What a call costs the job, as running_cost.h reckons it. */
+static double call_ns(const struct looking *l, const struct probe_load *load)
+{
+	const struct trap_costs *t = &l->s->call_costs.traps;
+	double slowed = l->cost->slowed;
+	double ns = load->stepped ? slowed * t->stepped_ns + l->stepped_ns
+				  : slowed * t->entry_ns + l->entry_ns;
+	if (load->returns)
+		ns += slowed * t->return_ns + l->return_ns;
+	return ns + ns * (1 - 1 / slowed);
+}
+
+static enum budget_rank rank_of(const struct session *s, const struct probe_load *load)
+{
+	unsigned traits = layer_traits(load->layer);
+	const char *layer = catalog_layer_name(s->opts->catalog, load->layer);
+	if (!strcmp(layer, "python"))
+		return BUDGET_FRAMES;
+	return traits & LAYER_HAS_OPERATORS ? BUDGET_OPERATORS : BUDGET_OTHERS;
+}
+
+static void look_at_load(void *ctx, uint32_t probe, const struct probe_load *load)
+{
+	const struct looking *l = ctx;
+	struct session_budget *b = &l->s->budget;
+	while (b->b.probes.len <= probe) {
+		*vec_push(&b->b.probes) = (struct budget_probe){.rank = BUDGET_OTHERS};
+		*vec_push(&b->probes) = (struct budgeted_probe){.since_ns = monotonic_ns()};
+	}
+	struct budget_probe *p = &b->b.probes.data[probe];
+	struct budgeted_probe *known = &b->probes.data[probe];
+	p->calls = (double)(load->hits - known->hits);
+	p->call_ns = call_ns(l, load);
+	p->rank = rank_of(l->s, load);
+	p->fixed = load->fixed;
+	known->hits = load->hits;
+	known->name = load->name;
+}
+
+static double cost_so_far_ns(struct session *s, struct looking *l, struct running_cost *cost)
+{
+	struct tracer_spending spent[SPENT_KINDS];
+	session_running_cost(s, spent, cost);
+	*l = (struct looking){.s = s,
+			      .cost = cost,
+			      .entry_ns = mean_ns(&spent[SPENT_CALLS]),
+			      .stepped_ns = mean_ns(&spent[SPENT_STEPPED]),
+			      .return_ns = mean_ns(&spent[SPENT_RETURNS])};
+	return cost->sum_ns + (double)s->clock.cost.displacing_ns;
+}
+
+static void measure(struct session *s, struct budget_seen *ret)
+{
+	struct session_budget *b = &s->budget;
+	struct running_cost cost;
+	struct looking l;
+	uint64_t now_ns = monotonic_ns();
+	double cost_ns = cost_so_far_ns(s, &l, &cost);
+	*ret = (struct budget_seen){
+		.seconds = (double)(now_ns - b->looked_ns) / SECOND_NS,
+		.burst_seconds = (double)b->burst_ns / SECOND_NS,
+		.job_ns = job_ns(s),
+		.cost_ns = fmax(cost_ns - b->cost_ns, 0),
+	};
+	if (b->bursts_on)
+		ret->burst_seconds += (double)(now_ns - fmax(b->burst_began_ns, b->looked_ns)) /
+				      SECOND_NS;
+	tracer_loads(s->tracer, look_at_load, &l);
+	b->looked_ns = now_ns;
+	b->burst_ns = 0;
+	b->cost_ns = cost_ns;
+	b->spent_ns += ret->cost_ns;
+	b->job_ns += ret->job_ns;
+}
+
+/* ---- how long probes were on ---- */
+
+static bool is_on(const struct session_budget *b, size_t probe)
+{
+	return !b->probes.data[probe].moved || b->bursts_on;
+}
+
+/* Before something changes. */
+static void count_time(struct session *s, uint64_t now_ns)
+{
+	struct session_budget *b = &s->budget;
+	for (size_t i = 0; i < b->probes.len; i++) {
+		struct budgeted_probe *p = &b->probes.data[i];
+		*(is_on(b, i) ? &p->on_ns : &p->off_ns) += now_ns - p->since_ns;
+		p->since_ns = now_ns;
+	}
+}
+
+/* Of probes that were off at times. */
+static void tell_times(struct session *s)
+{
+	struct session_budget *b = &s->budget;
+	count_time(s, monotonic_ns());
+	for (uint32_t i = 0; i < b->probes.len; i++) {
+		const struct budgeted_probe *p = &b->probes.data[i];
+		const struct m_coverage row = {.probe = i,
+					       .on_ns = p->on_ns,
+					       .off_ns = p->off_ns,
+					       .changes = p->changes,
+					       .in_bursts = p->moved};
+		if (p->off_ns)
+			pipeline_row(s->pipeline, ROW_COVERAGE, &row, NULL, 0);
+	}
+}
+
+/* ---- what is said of it ---- */
+
+static double ratio_of(double part_ns, double job_ns)
+{
+	return job_ns > 0 ? part_ns / job_ns : 0;
+}
+
+/* The dearest of those that moved. */
+static void name_dearest(struct session_budget *b, struct buf *text, size_t moved, bool down)
+{
+	VEC(bool) named = {0};
+	for (size_t i = 0; i < b->b.probes.len; i++)
+		*vec_push(&named) = b->b.probes.data[i].in_bursts == b->probes.data[i].moved;
+	for (size_t n = 0; n < moved && n < NAMES_MOST; n++) {
+		size_t best = SIZE_MAX;
+		for (size_t i = 0; i < named.len; i++) {
+			const struct budget_probe *p = &b->b.probes.data[i];
+			if (!named.data[i] && p->in_bursts == down &&
+			    (best == SIZE_MAX ||
+			     p->per_s * p->call_ns > b->b.probes.data[best].per_s *
+							     b->b.probes.data[best].call_ns))
+				best = i;
+		}
+		if (best == SIZE_MAX)
+			break;
+		named.data[best] = true;
+		buf_printf(text, "%s %s (%.0f/s, %.2f us each)", n ? "," : ":",
+			   b->probes.data[best].name, b->b.probes.data[best].per_s,
+			   b->b.probes.data[best].call_ns / 1e3);
+	}
+	if (moved > NAMES_MOST)
+		buf_printf(text, " and %zu more", moved - NAMES_MOST);
+	vec_free(&named);
+}
+
+static void note_moved(struct session *s, const struct budget_seen *seen, size_t moved, bool down)
+{
+	struct buf text = {0};
+	if (!moved)
+		return;
+	buf_printf(&text, "%.1f s: %s %zu function%s, as recording cost %.1f %% of %.3g %%",
+		   (double)(monotonic_ns() - s->start_ns) / SECOND_NS,
+		   down ? "on in bursts from now on" : "on all the time again", moved,
+		   moved == 1 ? "" : "s", 100 * ratio_of(seen->cost_ns, seen->job_ns),
+		   100 * s->opts->budget);
+	name_dearest(&s->budget, &text, moved, down);
+	buf_byte(&text, 0);
+	pipeline_note(s->pipeline, "budget", (const char *)text.data);
+	buf_free(&text);
+}
+
+static void note_moves(struct session *s, const struct budget_seen *seen)
+{
+	struct session_budget *b = &s->budget;
+	size_t down = 0, up = 0;
+	for (size_t i = 0; i < b->probes.len; i++) {
+		bool now = b->b.probes.data[i].in_bursts;
+		down += now && !b->probes.data[i].moved;
+		up += !now && b->probes.data[i].moved;
+	}
+	note_moved(s, seen, down, true);
+	note_moved(s, seen, up, false);
+}
+
+/* ---- what is done ---- */
+
+static void switch_bursts(struct session *s, bool on)
+{
+	struct session_budget *b = &s->budget;
+	struct err e = {0};
+	if (on == b->bursts_on)
+		return;
+	if (on) {
+		count_time(s, monotonic_ns());
+		b->burst_began_ns = monotonic_ns();
+	}
+	if (tracer_burst(s->tracer, on, &e))
+		pipeline_note(s->pipeline, "budget", e.msg);
+	if (!on) {
+		uint64_t now_ns = monotonic_ns();
+		b->burst_ns += now_ns - (uint64_t)fmax(b->burst_began_ns, b->looked_ns);
+		count_time(s, now_ns);
+	}
+	b->bursts_on = on;
+}
+
+static void move_probes(struct session *s)
+{
+	struct session_budget *b = &s->budget;
+	struct err e = {0};
+	bool *in_bursts = xcalloc(b->probes.len + 1, sizeof(*in_bursts));
+	count_time(s, monotonic_ns());
+	for (size_t i = 0; i < b->probes.len; i++) {
+		in_bursts[i] = b->b.probes.data[i].in_bursts;
+		b->probes.data[i].changes += in_bursts[i] != b->probes.data[i].moved;
+		b->probes.data[i].moved = in_bursts[i];
+	}
+	if (tracer_set_bursts(s->tracer, in_bursts, b->probes.len, &e))
+		pipeline_note(s->pipeline, "budget", e.msg);
+	free(in_bursts);
+}
+
+void session_budget_tick(struct session *s, unsigned tick)
+{
+	struct session_budget *b = &s->budget;
+	struct budget_seen seen;
+	struct budget_order order;
+	if (!session_has_budget(s) || (tick % LOOK_TICKS && !b->bursts_on))
+		return;
+	measure(s, &seen);
+	budget_step(&b->b, &seen, &order);
+	if (!order.bursts_on)
+		switch_bursts(s, false);
+	if (order.moved) {
+		note_moves(s, &seen);
+		move_probes(s);
+	}
+	if (order.bursts_on)
+		switch_bursts(s, true);
+	if (order.moved || b->looked_ns - b->told_ns > TELL_NS) {
+		b->told_ns = b->looked_ns;
+		tell_times(s);
+	}
+}
+
+void session_budget_end(struct session *s)
+{
+	struct session_budget *b = &s->budget;
+	if (!session_has_budget(s))
+		return;
+	tell_times(s);
+	pipeline_meta(s->pipeline, "budget_ratio", "%.6g", s->opts->budget);
+	pipeline_meta(s->pipeline, "budget_cost_ratio", "%.6g",
+		      ratio_of(b->spent_ns, b->job_ns));
+}
