@@ -417,18 +417,23 @@ int tracer_group_on(struct tracer *t, const struct probed_file *f, struct site_g
 	return rc ? err_wrap(e, rc, "%s", f->path) : 0;
 }
 
-/* Links that go, in a thread of their own. */
+#define DETACHERS 16 /* each link that goes waits for the kernel, some for 100 ms */
+
+/* Links that go, in threads of their own: the places of one that waits for another would go on being
+ * paid for. */
 struct detaching {
 	VEC(struct attach_links) links;
-	bool done; /* atomic */
+	size_t next, gone; /* atomic: of links */
 };
 
 static void *detach(void *arg)
 {
 	struct detaching *d = arg;
-	for (size_t i = 0; i < d->links.len; i++)
+	size_t i;
+	while ((i = __atomic_fetch_add(&d->next, 1, __ATOMIC_SEQ_CST)) < d->links.len) {
 		attach_detach(&d->links.data[i]);
-	__atomic_store_n(&d->done, true, __ATOMIC_SEQ_CST);
+		__atomic_fetch_add(&d->gone, 1, __ATOMIC_SEQ_CST);
+	}
 	return NULL;
 }
 
@@ -436,16 +441,18 @@ static void *detach(void *arg)
  * thread has to answer them meanwhile. */
 static void detach_all(struct tracer *t, struct detaching *d)
 {
-	pthread_t thread;
-	if (thread_start(&thread, detach, d)) {
+	pthread_t threads[DETACHERS];
+	size_t n = 0;
+	while (n < DETACHERS && n < d->links.len && !thread_start(&threads[n], detach, d))
+		n++;
+	if (!n)
 		detach(d);
-	} else {
-		while (!__atomic_load_n(&d->done, __ATOMIC_SEQ_CST)) {
-			tracer_control(t);
-			nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-		}
-		pthread_join(thread, NULL);
+	while (__atomic_load_n(&d->gone, __ATOMIC_SEQ_CST) < d->links.len) {
+		tracer_control(t);
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	}
+	while (n > 0)
+		pthread_join(threads[--n], NULL);
 	vec_free(&d->links);
 }
 

@@ -7,11 +7,13 @@
 #define BURST_S	   0.05	 /* a burst is on at least so long, */
 #define REST_S	   0.15	 /* and off */
 #define CREDIT_S   1	 /* of what may be spent, at most on the account */
-#define DEBT_S	   10	 /* likewise: what is longer ago is nobody's */
+#define DEBT_S	   5	 /* likewise */
+#define FORGET_S   10	 /* what is longer ago is nobody's */
 #define REPAY_S	   5	 /* in which debts are paid back */
 #define TOO_MUCH   1.05	 /* of what may be spent */
 #define FILL	   0.75	 /* so much of it may be spent on what is always on, after a cut */
 #define RETURN_TO  0.6	 /* and when probes come back */
+#define KEPT	   0.1	 /* also where what nobody can save is more than the budget */
 #define LEAST	   0.01	 /* of it: what costs less is not worth a cut */
 #define PATIENCE_S 2
 #define PATIENCE_MOST_S 64
@@ -50,11 +52,30 @@ static void look_at_probe(struct budget *b, struct budget_probe *p, const struct
 		follow(&p->per_s, now, now > p->per_s ? RISE : FALL, seen->seconds);
 		return;
 	}
-	p->burst_calls += p->calls;
-	if (!b->bursts_on && b->burst_s > 0) { /* it is over */
+	if (b->bursts_on) {
+		p->burst_calls += p->calls;
+	} else if (b->burst_s > 0) { /* it is over: what came since was while it went */
 		p->per_s += (p->burst_calls / b->burst_s - p->per_s) * RISE;
 		p->burst_calls = 0;
 	}
+}
+
+/* What came while the burst went costs as if it had lasted longer. */
+static double tail_s(const struct budget *b)
+{
+	double tail_ns = 0;
+	for (size_t i = 0; i < b->probes.len; i++)
+		if (b->probes.data[i].in_bursts)
+			tail_ns += b->probes.data[i].calls * b->probes.data[i].call_ns;
+	return b->bursts_per_s > 0 ? fmin(tail_ns / b->bursts_per_s, TAIL_MOST_S) : 0;
+}
+
+static void end_burst(struct budget *b)
+{
+	if (b->bursts_on || !(b->burst_s > 0))
+		return;
+	b->length_s += (b->burst_s + tail_s(b) - b->length_s) * RISE;
+	b->burst_s = 0;
 }
 
 static void sum_up(struct budget *b)
@@ -81,16 +102,13 @@ static void look(struct budget *b, const struct budget_seen *seen)
 		if (!p->fixed)
 			calls_ns += p->calls * p->call_ns;
 	}
-	if (!b->bursts_on && b->burst_s > 0) {
-		b->length_s += (b->burst_s - b->length_s) * RISE;
-		b->burst_s = 0;
-	}
 	double first = b->seconds > 0 ? SLOW : 1;
 	follow(&b->job_per_s, seen->job_ns / seen->seconds, first, seen->seconds);
 	follow(&b->fixed_per_s, fmax(seen->cost_ns - calls_ns, 0) / seen->seconds, first,
 	       seen->seconds);
 	b->seconds += seen->seconds;
 	sum_up(b);
+	end_burst(b);
 }
 
 /* ---- the account ---- */
@@ -103,7 +121,8 @@ static double burst_ns(const struct budget *b)
 static void book(struct budget *b, const struct budget_seen *seen)
 {
 	double most = fmax(may_spend(b) * CREDIT_S, burst_ns(b)), least = -may_spend(b) * DEBT_S;
-	double now = b->account_ns + b->ratio * seen->job_ns - seen->cost_ns;
+	double kept = b->account_ns * exp(-seen->seconds / FORGET_S);
+	double now = kept + b->ratio * seen->job_ns - seen->cost_ns;
 	b->account_ns = fmax(fmin(now, most), least);
 }
 
@@ -150,7 +169,7 @@ static void move(struct budget *b, const struct candidate *c, bool to_bursts)
 static bool turn_down(struct budget *b)
 {
 	double may = may_spend(b), to_spend = may + fmin(b->account_ns, 0) / REPAY_S;
-	double goal = fmax(FILL * to_spend - b->fixed_per_s, 0);
+	double goal = fmax(FILL * to_spend - b->fixed_per_s, KEPT * may);
 	bool moved = false;
 	candidates_t all = {0};
 	list(b, false, &all);

@@ -49,6 +49,7 @@ static void add_processes(struct running_cost *c, const struct tracer_spending *
 	c->programs_ns += programs_ns;
 	c->traps_ns += traps_ns;
 	c->caches_ns += caches_part(programs_ns + traps_ns, COLD);
+	c->starts_ns += programs_ns + traps_ns + caches_part(programs_ns + traps_ns, COLD);
 }
 
 void running_cost_reckon(struct running_cost *ret, const struct tracer_spending spent[SPENT_KINDS],
@@ -57,7 +58,9 @@ void running_cost_reckon(struct running_cost *ret, const struct tracer_spending 
 	*ret = (struct running_cost){.slowed = slowed_by(&spent[SPENT_RETURNS], costs)};
 	add_calls(ret, spent, costs);
 	add_processes(ret, spent, costs);
-	ret->traps_ns += COLD * (double)places * costs->traps.mapping_ns / MAPPING_PLACES;
+	double places_ns = COLD * (double)places * costs->traps.mapping_ns / MAPPING_PLACES;
+	ret->traps_ns += places_ns;
+	ret->starts_ns += places_ns;
 	ret->programs_ns +=
 		spent[SPENT_TICKS].ns + spent[SPENT_SWITCHES].ns + spent[SPENT_STALLS].ns;
 	ret->sum_ns = ret->programs_ns + ret->traps_ns + ret->caches_ns;

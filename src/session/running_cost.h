@@ -21,6 +21,7 @@ struct running_cost {
 	double traps_ns;  /* in the kernel, new processes' included */
 	double caches_ns; /* for which the job waits itself */
 	double sum_ns;
+	double starts_ns; /* of it, where processes begin, end, and map files */
 };
 
 /* places: that were probed before processes mapped them. */

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "events/kinds.h"
@@ -111,7 +112,20 @@ static double cost_so_far_ns(struct session *s, struct looking *l, struct runnin
 			      .entry_ns = mean_ns(&spent[SPENT_CALLS]),
 			      .stepped_ns = mean_ns(&spent[SPENT_STEPPED]),
 			      .return_ns = mean_ns(&spent[SPENT_RETURNS])};
-	return cost->sum_ns + (double)s->clock.cost.displacing_ns;
+	return cost->sum_ns - cost->starts_ns;
+}
+
+/* What eacgm itself took from the job: its time where no CPU was idle, by the job's share of all
+ * CPUs. */
+static double own_ns(struct session *s, const struct budget_seen *seen)
+{
+	struct session_budget *b = &s->budget;
+	double now_ns = (double)s->clock.cost.displacing_ns;
+	double cores = seen->job_ns / SECOND_NS / seen->seconds;
+	double share = fmin(cores / (double)sysconf(_SC_NPROCESSORS_ONLN), 1);
+	double took_ns = (now_ns - b->displacing_ns) * share;
+	b->displacing_ns = now_ns;
+	return took_ns;
 }
 
 static void measure(struct session *s, struct budget_seen *ret)
@@ -130,6 +144,7 @@ static void measure(struct session *s, struct budget_seen *ret)
 	if (b->bursts_on)
 		ret->burst_seconds += (double)(now_ns - fmax(b->burst_began_ns, b->looked_ns)) /
 				      SECOND_NS;
+	ret->cost_ns += own_ns(s, ret);
 	tracer_loads(s->tracer, look_at_load, &l);
 	b->looked_ns = now_ns;
 	b->burst_ns = 0;
@@ -284,6 +299,8 @@ void session_budget_tick(struct session *s, unsigned tick)
 		return;
 	measure(s, &seen);
 	budget_step(&b->b, &seen, &order);
+	if (getenv("GOVDBG"))
+		fprintf(stderr, "DBG t=%.2f sec=%.3f bs=%.3f job=%.1f cost=%.2f%% acct=%.2fms fixed=%.2f%% always=%.2f%% bursts=%.1f%% on=%d moved=%d len=%.3f\n", b->b.seconds, seen.seconds, seen.burst_seconds, seen.job_ns/1e6, 100*seen.cost_ns/(seen.job_ns+1), b->b.account_ns/1e6, 100*b->b.fixed_per_s/(b->b.job_per_s+1), 100*b->b.always_per_s/(b->b.job_per_s+1),100*b->b.bursts_per_s/(b->b.job_per_s+1),order.bursts_on,order.moved,b->b.length_s);
 	if (!order.bursts_on)
 		switch_bursts(s, false);
 	if (order.moved) {

@@ -122,7 +122,7 @@ struct session_budget {
 	struct map64 cpu_of;		   /* process -> what it had used at the last look */
 	uint64_t looked_ns, told_ns;
 	uint64_t burst_began_ns, burst_ns; /* on since the last look, of a burst that is over */
-	double cost_ns;			   /* so far, at the last look */
+	double cost_ns, displacing_ns;	   /* so far, at the last look */
 	double spent_ns, job_ns;	   /* since the budget holds */
 	bool bursts_on;
 };
