@@ -218,26 +218,89 @@ static void take_sums(struct fn_sums **to, struct fn_sums **from)
 	*from = NULL;
 }
 
+/* ---- what a budget turned down ---- */
+
+static void lower(double *ratio, double to)
+{
+	if (to < *ratio)
+		*ratio = to;
+}
+
+/* By probe: the least share of the time in which it, or another of its name, was on. */
+static double *find_on_ratios(const struct job *job)
+{
+	const struct rec_tables *t = job->tables;
+	double *ret = xcalloc(t->probes.len + 1, sizeof(*ret));
+	for (size_t i = 0; i < t->probes.len; i++)
+		ret[i] = 1;
+	for (size_t i = 0; i < t->coverages.len; i++) {
+		const struct m_coverage *c = &t->coverages.data[i];
+		double sum_ns = (double)c->on_ns + (double)c->off_ns;
+		if (c->probe < t->probes.len && c->off_ns)
+			lower(&ret[job->same_name[c->probe]], (double)c->on_ns / sum_ns);
+	}
+	for (size_t i = 0; i < t->probes.len; i++)
+		ret[i] = ret[job->same_name[i]];
+	return ret;
+}
+
+static void lower_named(const struct fn_ids *ids, const struct fn_probe *p, double *ret, double to)
+{
+	for (size_t i = 0; i < ids->ranges.len; i++) {
+		const struct fn_range *r = &ids->ranges.data[i];
+		for (uint32_t k = 0; r->base == p->base && k < r->len; k++)
+			lower(&ret[r->base + k], to);
+	}
+}
+
+/* By function; NULL where all were on all the time. */
+static double *find_on_by_function(const struct job *job)
+{
+	const struct fn_ids *ids = &job->ids;
+	if (!job->tables->coverages.len)
+		return NULL;
+	double *of_probe = find_on_ratios(job), *ret = xcalloc(ids->len + 1, sizeof(*ret));
+	for (uint32_t i = 0; i < ids->len; i++)
+		ret[i] = 1;
+	for (size_t i = 0; i < job->tables->probes.len; i++) {
+		lower(&ret[ids->probes[i].own], of_probe[i]);
+		if (ids->probes[i].name_arg >= 0 && of_probe[i] < 1)
+			lower_named(ids, &ids->probes[i], ret, of_probe[i]);
+	}
+	free(of_probe);
+	return ret;
+}
+
 static void make_functions(struct summary *s, struct job *job)
 {
 	struct pass *first = &job->passes[0];
 	struct strtab seen = {0};
 	VEC(uint32_t) row_fn = {0}; /* name number - 1 -> function number that stands for it */
+	double *on_ratios = find_on_by_function(job);
 	for (uint32_t id = 0; id < job->ids.len; id++) {
 		for (size_t i = 1; i < job->passes_len; i++)
 			take_sums(&first->sums[id], &job->passes[i].sums[id]);
 		if (!first->sums[id] || !(first->sums[id]->calls || first->sums[id]->again_ns))
 			continue;
 		uint32_t number = same_name(&seen, &job->ids, id);
-		if (number > row_fn.len)
+		if (number > row_fn.len) {
 			*vec_push(&row_fn) = id;
-		else
+			continue;
+		}
+		if (on_ratios)
+			lower(&on_ratios[row_fn.data[number - 1]], on_ratios[id]);
+		if (first->sums[id])
 			/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): from 1 on */
 			fn_sums_merge(first->sums[row_fn.data[number - 1]], first->sums[id]);
 	}
-	for (size_t i = 0; i < row_fn.len; i++)
-		function_row(vec_push(&s->functions), &job->ids, row_fn.data[i],
-			     first->sums[row_fn.data[i]]);
+	for (size_t i = 0; i < row_fn.len; i++) {
+		struct summary_function *f = vec_push(&s->functions);
+		function_row(f, &job->ids, row_fn.data[i], first->sums[row_fn.data[i]]);
+		f->on_ratio = on_ratios ? on_ratios[row_fn.data[i]] : 1;
+		/* what is around calls that were not seen has no time of its own */
+		f->self_known &= !on_ratios || f->on_ratio < 1;
+	}
+	free(on_ratios);
 	if (s->functions.len)
 		qsort(s->functions.data, s->functions.len, sizeof(*s->functions.data),
 		      compare_functions);

@@ -7,7 +7,6 @@
  * first), and calls that began with the older one have a moment to end. Places that record moments,
  * which could not be told apart then, stay where they are. */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -278,9 +277,7 @@ static void burst_off(struct tracer *t)
 			sg->attached = false;
 		}
 	}
-	struct timespec a,b; clock_gettime(CLOCK_MONOTONIC,&a);
 	tracer_links_off(t, gone.data, gone.len);
-	clock_gettime(CLOCK_MONOTONIC,&b); if(getenv("GOVDBG")) fprintf(stderr,"DBG off %zu links %.1f ms on=1\n",gone.len,(b.tv_sec-a.tv_sec)*1e3+(b.tv_nsec-a.tv_nsec)/1e6);
 	vec_free(&gone);
 }
 

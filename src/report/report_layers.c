@@ -89,7 +89,10 @@ static void function_row(const struct page *p, const struct summary_function *f,
 	unsigned shown = times_shown(p, errors);
 	size_t used = COLUMN_CALLS + (errors ? COLUMN_TIME : 0);
 	bool timed = f->calls > f->instants, red = f->errors && p->r->options->colour;
-	page_right(p, human_count(text, f->calls), COLUMN_CALLS);
+	char calls[HUMAN_BYTES + 4];
+	snprintf(calls, sizeof(calls), "%s%s", f->on_ratio < 1 ? ">" : "",
+		 human_count(text, f->calls));
+	page_right(p, calls, COLUMN_CALLS);
 	if (errors && red)
 		fputs(RED, p->out);
 	if (errors)

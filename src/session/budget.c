@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #define BURST_S	   0.05	 /* a burst is on at least so long, */
+#define TAIL_MOST_S 0.5 /* until it is gone */
 #define REST_S	   0.15	 /* and off */
 #define CREDIT_S   1	 /* of what may be spent, at most on the account */
 #define DEBT_S	   5	 /* likewise */
@@ -19,6 +20,7 @@
 #define PATIENCE_MOST_S 64
 #define SETTLED_S  10	 /* what has to go sooner after it came back came too early */
 #define RISE	   0.5	 /* weights of what is new, of a period of 0.1 s */
+#define BURST_FALL 0.7	 /* of a burst */
 #define FALL	   0.2
 #define SLOW	   0.05
 #define PERIOD_S   0.1
@@ -55,7 +57,8 @@ static void look_at_probe(struct budget *b, struct budget_probe *p, const struct
 	if (b->bursts_on) {
 		p->burst_calls += p->calls;
 	} else if (b->burst_s > 0) { /* it is over: what came since was while it went */
-		p->per_s += (p->burst_calls / b->burst_s - p->per_s) * RISE;
+		double now = p->burst_calls / b->burst_s;
+		p->per_s += (now - p->per_s) * (now > p->per_s ? RISE : BURST_FALL);
 		p->burst_calls = 0;
 	}
 }

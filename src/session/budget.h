@@ -59,7 +59,7 @@ struct budget {
 	double moved_s, returned_s;	   /* when probes moved last; came back */
 	double patience_s;		   /* until they may come back */
 	double burst_s, rest_s;		   /* how long bursts have been on; off */
-	double length_s;		   /* of a burst, until all is off */
+	double length_s;		   /* that a burst is to be paid for */
 	bool bursts_on;
 };
 

@@ -137,17 +137,16 @@ static void measure(struct session *s, struct budget_seen *ret)
 	double cost_ns = cost_so_far_ns(s, &l, &cost);
 	*ret = (struct budget_seen){
 		.seconds = (double)(now_ns - b->looked_ns) / SECOND_NS,
-		.burst_seconds = (double)b->burst_ns / SECOND_NS,
 		.job_ns = job_ns(s),
 		.cost_ns = fmax(cost_ns - b->cost_ns, 0),
 	};
 	if (b->bursts_on)
-		ret->burst_seconds += (double)(now_ns - fmax(b->burst_began_ns, b->looked_ns)) /
-				      SECOND_NS;
+		ret->burst_seconds =
+			((double)now_ns - fmax((double)b->burst_began_ns, (double)b->looked_ns)) /
+			SECOND_NS;
 	ret->cost_ns += own_ns(s, ret);
 	tracer_loads(s->tracer, look_at_load, &l);
 	b->looked_ns = now_ns;
-	b->burst_ns = 0;
 	b->cost_ns = cost_ns;
 	b->spent_ns += ret->cost_ns;
 	b->job_ns += ret->job_ns;
@@ -260,16 +259,13 @@ static void switch_bursts(struct session *s, bool on)
 	struct err e = {0};
 	if (on == b->bursts_on)
 		return;
-	if (on) {
+	if (!on) /* from here on none of its calls is recorded */
 		count_time(s, monotonic_ns());
-		b->burst_began_ns = monotonic_ns();
-	}
 	if (tracer_burst(s->tracer, on, &e))
 		pipeline_note(s->pipeline, "budget", e.msg);
-	if (!on) {
-		uint64_t now_ns = monotonic_ns();
-		b->burst_ns += now_ns - (uint64_t)fmax(b->burst_began_ns, b->looked_ns);
-		count_time(s, now_ns);
+	if (on) {
+		b->burst_began_ns = monotonic_ns();
+		count_time(s, b->burst_began_ns);
 	}
 	b->bursts_on = on;
 }
@@ -299,8 +295,6 @@ void session_budget_tick(struct session *s, unsigned tick)
 		return;
 	measure(s, &seen);
 	budget_step(&b->b, &seen, &order);
-	if (getenv("GOVDBG"))
-		fprintf(stderr, "DBG t=%.2f sec=%.3f bs=%.3f job=%.1f cost=%.2f%% acct=%.2fms fixed=%.2f%% always=%.2f%% bursts=%.1f%% on=%d moved=%d len=%.3f\n", b->b.seconds, seen.seconds, seen.burst_seconds, seen.job_ns/1e6, 100*seen.cost_ns/(seen.job_ns+1), b->b.account_ns/1e6, 100*b->b.fixed_per_s/(b->b.job_per_s+1), 100*b->b.always_per_s/(b->b.job_per_s+1),100*b->b.bursts_per_s/(b->b.job_per_s+1),order.bursts_on,order.moved,b->b.length_s);
 	if (!order.bursts_on)
 		switch_bursts(s, false);
 	if (order.moved) {

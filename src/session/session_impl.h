@@ -121,7 +121,7 @@ struct session_budget {
 	VEC(struct budgeted_probe) probes; /* as in b */
 	struct map64 cpu_of;		   /* process -> what it had used at the last look */
 	uint64_t looked_ns, told_ns;
-	uint64_t burst_began_ns, burst_ns; /* on since the last look, of a burst that is over */
+	uint64_t burst_began_ns;
 	double cost_ns, displacing_ns;	   /* so far, at the last look */
 	double spent_ns, job_ns;	   /* since the budget holds */
 	bool bursts_on;

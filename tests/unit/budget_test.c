@@ -1,0 +1,307 @@
+/* budget_test.c - a budget by simulation: a job whose calls come as a test says, with probes that
+ * cost what they cost, on as the budget says, a moment later.
+ * links: session base */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "session/budget.h"
+
+#define ok(holds, ...)                                                                             \
+	do {                                                                                       \
+		if (!(holds))                                                                      \
+			fail_msg(__VA_ARGS__);                                                     \
+	} while (0)
+
+#define TICK_S	 0.05
+#define PROBES	 40
+#define CALL_NS	 1200.0
+#define WINDOW_S 10
+#define TICKS	 4000 /* most of a run */
+
+struct sim {
+	struct budget b;
+	double per_s[PROBES]; /* calls, while the job is not slowed */
+	double own_per_s;     /* ns of cost that no probe saves */
+	double noise;	      /* calls of a period vary by this share */
+	double off_s;	      /* a burst that ends goes on costing for so long */
+	bool on;	      /* bursts are */
+	double job_ns[TICKS], cost_ns[TICKS];
+	size_t n;
+	unsigned downs, ups;
+	uint32_t random;
+};
+
+static double chance(struct sim *s)
+{
+	s->random = s->random * 1664525 + 1013904223;
+	return (double)(s->random >> 8) / (1 << 24);
+}
+
+static void sim_open(struct sim *s, double ratio)
+{
+	*s = (struct sim){.off_s = 0.02, .random = 7};
+	budget_open(&s->b, ratio);
+	for (size_t i = 0; i < PROBES; i++)
+		*vec_push(&s->b.probes) = (struct budget_probe){
+			.call_ns = CALL_NS,
+			.rank = i < 4 ? BUDGET_FRAMES : i < 30 ? BUDGET_OPERATORS : BUDGET_OTHERS};
+}
+
+/* Like a model: few functions make most of the calls. */
+static void load(struct sim *s, double calls_per_s)
+{
+	double sum = 0;
+	for (size_t i = 0; i < PROBES; i++)
+		sum += 1.0 / (double)(1 + i % 10);
+	for (size_t i = 0; i < PROBES; i++)
+		s->per_s[i] = calls_per_s / sum / (double)(1 + i % 10);
+}
+
+/* A period of one CPU that is all the job's: what is recorded makes it slower. */
+static void period(struct sim *s, double tail_s)
+{
+	double cost_ns = s->own_per_s * TICK_S, want_ns = 0;
+	double vary = 1 + s->noise * (2 * chance(s) - 1);
+	for (size_t i = 0; i < PROBES; i++) {
+		struct budget_probe *p = &s->b.probes.data[i];
+		double share = !p->in_bursts || s->on ? 1 : tail_s / TICK_S;
+		p->calls = s->per_s[i] * vary * TICK_S * share;
+		want_ns += p->calls * p->call_ns;
+	}
+	double slowed = 1 / (1 + want_ns / (TICK_S * 1e9));
+	for (size_t i = 0; i < PROBES; i++)
+		s->b.probes.data[i].calls *= slowed;
+	cost_ns += want_ns * slowed;
+	s->job_ns[s->n] = TICK_S * 1e9;
+	s->cost_ns[s->n++] = cost_ns;
+}
+
+static void count_moves(struct sim *s, const bool *before)
+{
+	bool down = false, up = false;
+	for (size_t i = 0; i < PROBES; i++) {
+		down |= s->b.probes.data[i].in_bursts && !before[i];
+		up |= !s->b.probes.data[i].in_bursts && before[i];
+	}
+	s->downs += down;
+	s->ups += up;
+}
+
+static void run(struct sim *s, double seconds)
+{
+	double tail_s = 0;
+	for (double t = 0; t < seconds && s->n < TICKS; t += TICK_S) {
+		struct budget_order order;
+		bool before[PROBES];
+		for (size_t i = 0; i < PROBES; i++)
+			before[i] = s->b.probes.data[i].in_bursts;
+		period(s, tail_s);
+		const struct budget_seen seen = {.seconds = TICK_S,
+						 .burst_seconds = s->on ? TICK_S : 0,
+						 .job_ns = s->job_ns[s->n - 1],
+						 .cost_ns = s->cost_ns[s->n - 1]};
+		budget_step(&s->b, &seen, &order);
+		tail_s = s->on && !order.bursts_on ? s->off_s : 0;
+		s->on = order.bursts_on;
+		count_moves(s, before);
+	}
+}
+
+/* Of the last seconds. */
+static double ratio_over(const struct sim *s, size_t end, double seconds)
+{
+	double job = 0, cost = 0;
+	for (size_t n = 0; n < (size_t)lround(seconds / TICK_S) && n < end; n++) {
+		job += s->job_ns[end - 1 - n];
+		cost += s->cost_ns[end - 1 - n];
+	}
+	return cost / job;
+}
+
+/* The least and the most of any window of ten seconds that begins after from_s. */
+static void windows(const struct sim *s, double from_s, double *least, double *most)
+{
+	*least = 1;
+	*most = 0;
+	for (size_t end = (size_t)lround((from_s + WINDOW_S) / TICK_S); end <= s->n; end++) {
+		double ratio = ratio_over(s, end, WINDOW_S);
+		*least = fmin(*least, ratio);
+		*most = fmax(*most, ratio);
+	}
+}
+
+static size_t in_bursts(const struct sim *s, enum budget_rank rank)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < PROBES; i++)
+		n += s->b.probes.data[i].rank == rank && s->b.probes.data[i].in_bursts;
+	return n;
+}
+
+static void nothing_to_do(void **state)
+{
+	(void)state;
+	struct sim s;
+	sim_open(&s, 0.02);
+	load(&s, 5000);
+	run(&s, 30);
+	ok(!s.downs && !s.on, "what costs less than the budget stays on");
+	ok(ratio_over(&s, s.n, 10) < 0.01, "and costs what it costs");
+	budget_close(&s.b);
+}
+
+static void kept(double own_per_s, double noise, const char *what)
+{
+	struct sim s;
+	double least, most;
+	sim_open(&s, 0.02);
+	s.own_per_s = own_per_s;
+	s.noise = noise;
+	load(&s, 500000);
+	run(&s, 120);
+	windows(&s, 20, &least, &most);
+	ok(fabs(ratio_over(&s, s.n, 100) - 0.02) < 0.002, "2 %% is kept, %s: %.2f %%", what,
+	   100 * ratio_over(&s, s.n, 100));
+	ok(least > 0.012 && most < 0.028, "in any ten seconds, %s: %.2f to %.2f %%", what,
+	   100 * least, 100 * most);
+	ok(s.downs <= 3, "and it settles, %s: %u times turned down, %u up", what, s.downs, s.ups);
+	budget_close(&s.b);
+}
+
+static void order(void **state)
+{
+	(void)state;
+	struct sim s;
+	sim_open(&s, 0.02);
+	load(&s, 20000);
+	run(&s, 10);
+	ok(in_bursts(&s, BUDGET_FRAMES) && !in_bursts(&s, BUDGET_OPERATORS) &&
+		   !in_bursts(&s, BUDGET_OTHERS),
+	   "Python frames go first");
+	load(&s, 60000);
+	run(&s, 10);
+	ok(in_bursts(&s, BUDGET_OPERATORS) && !in_bursts(&s, BUDGET_OTHERS), "then operators");
+	ok(s.b.probes.data[10].in_bursts && !s.b.probes.data[19].in_bursts,
+	   "the frequent ones of them");
+	load(&s, 2000000);
+	run(&s, 10);
+	ok(in_bursts(&s, BUDGET_OTHERS), "then the others");
+	budget_close(&s.b);
+}
+
+static void changes(void **state)
+{
+	(void)state;
+	struct sim s;
+	double least, most;
+	sim_open(&s, 0.02);
+	load(&s, 5000);
+	run(&s, 20);
+	load(&s, 500000);
+	run(&s, 1);
+	ok(in_bursts(&s, BUDGET_OPERATORS), "a hundredfold load is met within a second");
+	double jump = ratio_over(&s, s.n, 1);
+	run(&s, 19);
+	load(&s, 5000);
+	run(&s, 20);
+	ok(!in_bursts(&s, BUDGET_FRAMES) && !in_bursts(&s, BUDGET_OPERATORS),
+	   "when it has fallen all comes back in 20 s");
+	load(&s, 500000);
+	run(&s, 40);
+	windows(&s, 10, &least, &most);
+	ok(most < 0.028, "no ten seconds cost more than 2.8 %%: %.2f %%, the first second %.0f %%",
+	   100 * most, 100 * jump);
+	budget_close(&s.b);
+}
+
+/* A load that comes and goes faster than anybody could follow. */
+static void flutters(void **state)
+{
+	(void)state;
+	struct sim s;
+	sim_open(&s, 0.02);
+	for (int i = 0; i < 40; i++) {
+		load(&s, i % 2 ? 500000 : 5000);
+		run(&s, 4);
+	}
+	ok(s.ups <= 8, "what comes back too early waits longer: %u times in 160 s", s.ups);
+	ok(ratio_over(&s, s.n, 80) < 0.022, "and the budget is kept: %.2f %%",
+	   100 * ratio_over(&s, s.n, 80));
+	budget_close(&s.b);
+}
+
+static void odd(void **state)
+{
+	(void)state;
+	struct sim s;
+	struct budget_order o;
+	sim_open(&s, 0.02);
+	budget_step(&s.b, &(struct budget_seen){0}, &o);
+	ok(!o.moved && !o.bursts_on, "no time, nothing to do");
+	for (int i = 0; i < 100; i++)
+		budget_step(&s.b, &(struct budget_seen){.seconds = 0.1}, &o);
+	ok(!o.moved && !o.bursts_on && isfinite(s.b.account_ns), "a job that sleeps");
+	s.own_per_s = 1e8;
+	load(&s, 500000);
+	run(&s, 10);
+	size_t always = 0;
+	for (size_t i = 0; i < PROBES; i++)
+		always += !s.b.probes.data[i].in_bursts;
+	ok(!s.on && always < PROBES, "where nothing can save enough, next to nothing stays on");
+	s.own_per_s = 0;
+	run(&s, 40);
+	ok(s.n && fabs(ratio_over(&s, s.n, 10) - 0.02) < 0.006, "until it can: %.2f %%",
+	   100 * ratio_over(&s, s.n, 10));
+	budget_close(&s.b);
+}
+
+static void fixed(void **state)
+{
+	(void)state;
+	struct sim s;
+	sim_open(&s, 0.02);
+	load(&s, 500000);
+	for (size_t i = 0; i < PROBES; i += 2)
+		s.b.probes.data[i].fixed = true;
+	run(&s, 5);
+	bool any = false;
+	for (size_t i = 0; i < PROBES; i += 2)
+		any |= s.b.probes.data[i].in_bursts;
+	ok(!any, "what cannot be turned down is not");
+	budget_close(&s.b);
+}
+
+static void evenly(void **state)
+{
+	(void)state;
+	kept(0, 0, "evenly");
+}
+
+static void with_noise(void **state)
+{
+	(void)state;
+	kept(0, 0.5, "with noise");
+}
+
+static void with_costs_that_stay(void **state)
+{
+	(void)state;
+	kept(8e6, 0.2, "with costs that stay");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_to_do), cmocka_unit_test(evenly),
+		cmocka_unit_test(with_noise),	 cmocka_unit_test(with_costs_that_stay),
+		cmocka_unit_test(order),	 cmocka_unit_test(changes),
+		cmocka_unit_test(flutters),	 cmocka_unit_test(odd),
+		cmocka_unit_test(fixed),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
