@@ -301,6 +301,25 @@ static void jsonl_disk_io(struct sink *s, const struct m_disk_io *rows, size_t n
 	}
 }
 
+/* Of what a budget turned down. */
+static void coverage_lines(struct sink *s)
+{
+	for (size_t i = 0; i < s->t->coverages.len; i++) {
+		const struct m_coverage *c = &s->t->coverages.data[i];
+		if (c->probe >= s->t->probes.len)
+			continue;
+		const struct m_probe *p = &s->t->probes.data[c->probe];
+		json_t *o = typed("coverage");
+		json_object_set_new(o, "layer", json_text(s->t, p->layer));
+		json_object_set_new(o, "name", json_text(s->t, p->name));
+		json_object_set_new(o, "on_ns", json_integer((json_int_t)c->on_ns));
+		json_object_set_new(o, "off_ns", json_integer((json_int_t)c->off_ns));
+		json_object_set_new(o, "changes", json_integer(c->changes));
+		json_object_set_new(o, "in_bursts", json_boolean(c->in_bursts));
+		line(s, o);
+	}
+}
+
 static void jsonl_tables(struct sink *s)
 {
 	json_t *o = typed("recording");
@@ -330,6 +349,7 @@ static void jsonl_tables(struct sink *s)
 	hist_lines(s);
 	wait_total_lines(s);
 	stall_total_lines(s);
+	coverage_lines(s);
 }
 
 static json_t *flags(const struct m_call *c)

@@ -56,6 +56,12 @@ static json_t *recording_json(const struct report *r)
 			  "held_s", r->held_s, "held_cpu_s", r->cost.held_cpu_s, "collector_cpu_s",
 			  r->collector_cpu_s, "displacing_cpu_s", r->displacing_cpu_s,
 			  "start_cpu_s", r->start_cpu_s));
+	const char *budget = rec_meta(t, "budget_ratio"), *used = rec_meta(t, "budget_cost_ratio");
+	if (budget && used)
+		json_object_set_new(o, "budget",
+				    json_pack("{s:f,s:f,s:I}", "ratio", strtod(budget, NULL),
+					      "used_ratio", strtod(used, NULL), "functions_in_bursts",
+					      (json_int_t)t->coverages.len));
 	const char *ms = rec_meta(t, "attach_ms");
 	json_object_set_new(o, "attach",
 			    json_pack("{s:o,s:o,s:o}", "ms",

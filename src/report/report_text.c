@@ -4,6 +4,7 @@
  * Fits the width it is given; colour only where it is asked for. */
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -99,11 +100,27 @@ static void header_running_cost(const struct page *p)
 			    c->ratio * 100, c->running_cpu_s, c->ran_cpu_s, own);
 }
 
+/* Of the budget's own reckoning, which has eacgm's time on busy CPUs in it, and no start-ups. */
+static void header_budget(const struct page *p)
+{
+	const struct rec_tables *t = p->r->tables;
+	const char *budget = rec_meta(t, "budget_ratio"), *used = rec_meta(t, "budget_cost_ratio");
+	size_t n = t->coverages.len;
+	if (budget && used)
+		header_line(p, "budget", "%.3g %%, used %.1f %%%s", 100 * strtod(budget, NULL),
+			    100 * strtod(used, NULL),
+			    n ? "; calls behind a '>' were not all seen" : "");
+	if (n)
+		header_line(p, "", "%zu function%s on in bursts alone, for a time or to the end: "
+			    "see notes", n, n == 1 ? " was" : "s were");
+}
+
 static void header_cost(const struct page *p)
 {
 	const struct report *r = p->r;
 	char held[96] = "";
 	header_running_cost(p);
+	header_budget(p);
 	if (r->held_s >= 0.001)
 		snprintf(held, sizeof(held), "the job was held for %.2f s in sum%s", r->held_s,
 			 r->start_cpu_s > 0 ? "; " : "");

@@ -6,7 +6,7 @@
 
 #define BURST_S	   0.05	 /* a burst is on at least so long, */
 #define TAIL_MOST_S 0.5 /* until it is gone */
-#define REST_S	   0.15	 /* and off */
+#define REST_S	   0.4	 /* and off */
 #define CREDIT_S   1	 /* of what may be spent, at most on the account */
 #define DEBT_S	   5	 /* likewise */
 #define FORGET_S   10	 /* what is longer ago is nobody's */
@@ -15,6 +15,8 @@
 #define FILL	   0.75	 /* so much of it may be spent on what is always on, after a cut */
 #define RETURN_TO  0.6	 /* and when probes come back */
 #define KEPT	   0.1	 /* also where what nobody can save is more than the budget */
+#define RETURN_RICH_TO 0.8 /* likewise, where bursts cannot spend what there is, */
+#define RICH	   0.5	 /* so much of the credit */
 #define LEAST	   0.01	 /* of it: what costs less is not worth a cut */
 #define PATIENCE_S 2
 #define PATIENCE_MOST_S 64
@@ -188,7 +190,9 @@ static bool turn_down(struct budget *b)
 
 static bool take_back(struct budget *b)
 {
-	double goal = RETURN_TO * may_spend(b) - b->fixed_per_s;
+	double may = may_spend(b);
+	bool rich = b->account_ns > RICH * may * CREDIT_S && b->account_ns > burst_ns(b);
+	double goal = (rich ? RETURN_RICH_TO : RETURN_TO) * may - b->fixed_per_s;
 	bool moved = false;
 	candidates_t all = {0};
 	list(b, true, &all);

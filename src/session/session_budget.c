@@ -235,6 +235,7 @@ static void note_moved(struct session *s, const struct budget_seen *seen, size_t
 	name_dearest(&s->budget, &text, moved, down);
 	buf_byte(&text, 0);
 	pipeline_note(s->pipeline, "budget", (const char *)text.data);
+	session_say(s, "budget: %s", (const char *)text.data);
 	buf_free(&text);
 }
 

@@ -178,7 +178,9 @@ static void order(void **state)
 	(void)state;
 	struct sim s;
 	sim_open(&s, 0.02);
-	load(&s, 20000);
+	load(&s, 12000);
+	for (size_t i = 0; i < PROBES && s.b.probes.data[i].rank == BUDGET_FRAMES; i++)
+		s.per_s[i] *= 10;
 	run(&s, 10);
 	ok(in_bursts(&s, BUDGET_FRAMES) && !in_bursts(&s, BUDGET_OPERATORS) &&
 		   !in_bursts(&s, BUDGET_OTHERS),

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""budget_test.py - `record --budget`: what costs too much is turned down, that is noted, it comes
+back when the load has fallen, and no count that is not complete looks as if it were."""
+
+import json
+import os
+import re
+import subprocess
+
+from harness import EACGM, LIBTARGET, Recording, expect, main, test
+
+JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "budget_job.py")
+PROBES = ("--probe", "libtarget.so:target_push(u64 a) -> u64",
+          "--probe", "libtarget.so:target_endbr(u64 a) -> u64")
+DOWN, UP = "on in bursts from now on", "on all the time again"
+
+
+def said(path, what):
+    with open(path, errors="replace") as f:
+        return f.read().count(what)
+
+
+def run(t):
+    """A job whose calls become a hundredth as many; its recording, and the calls it made."""
+    out, log = t.path("run.eacgm"), t.path("log")
+    with open(log, "w") as err:
+        p = t.start([EACGM, "record", "-o", out, "--budget", "2%", "--profile", "off", "--layers",
+                     "user", *PROBES, "--", "/usr/bin/python3", JOB, LIBTARGET],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, text=True)
+    def tell(word):
+        p.stdin.write(word + "\n")
+        p.stdin.flush()
+    t.wait_for(lambda: said(log, DOWN), "the budget to turn target_push down")
+    tell("slow")
+    t.wait_for(lambda: said(log, UP), "it to come back", seconds=40)
+    tell("fast")
+    t.wait_for(lambda: said(log, DOWN) > 1, "it to go again")
+    text, _ = p.communicate("end\n", timeout=30)
+    expect(p.returncode == 0, "record ended with %r" % p.returncode)
+    return Recording(t, out), dict((n, int(c)) for n, c in map(str.split, text.splitlines()))
+
+
+@test("a load that changes a hundredfold is turned down, comes back, and goes again", seconds=120)
+def _(t):
+    rec, made = run(t)
+    notes = [n["reason"] for n in rec.report["notes"] if n["subject"] == "budget"]
+    expect(sum(DOWN in n for n in notes) >= 2 and any(UP in n for n in notes), "notes: %r" % notes)
+    expect(all(re.match(r"[0-9.]+ s: .* of 2 %: target_push \(\d+/s, [0-9.]+ us each\)", n)
+               for n in notes), "a note says when, what, why: %r" % notes)
+    of = {f["name"]: f for f in rec.report["functions"]}
+    push, rare = of["target_push"], of["target_endbr"]
+    expect(not push["complete"] and 0 < push["on_ratio"] < 1, "it looks complete: %r" % push)
+    expect(0 < push["calls"] < made["target_push"], "%r of %r" % (push, made))
+    expect(rare["complete"] and rare["on_ratio"] == 1, "it does not: %r" % rare)
+    expect(rare["calls"] == made["target_endbr"], "%r of %r" % (rare, made))
+    budget = rec.report["recording"]["budget"]
+    expect(budget["ratio"] == 0.02 and budget["functions_in_bursts"] == 1, "budget: %r" % budget)
+    head = t.run([EACGM, "report", rec.path]).out
+    expect(re.search(r"^  budget +2 %, used ", head, re.M), "no budget: %s" % head[:1500])
+    expect(re.search(r"^ *>[0-9,]+ .*target_push$", head, re.M), "no mark: %s" % head[-1500:])
+    lines = t.path("run.jsonl")
+    t.run([EACGM, "export", rec.path, "-f", "jsonl", "-o", lines])
+    with open(lines) as f:
+        rows = [row for row in map(json.loads, f) if row["type"] == "coverage"]
+    expect(len(rows) == 1 and rows[0]["name"] == "target_push" and rows[0]["changes"] >= 3,
+           "coverage: %r" % rows)
+
+
+@test("a job that costs less than its budget keeps every call")
+def _(t):
+    rec = t.record(["/usr/bin/python3", "-c", "import ctypes\n"
+                    "f = ctypes.CDLL('%s').target_endbr\n"
+                    "for i in range(100): f(i); sum(range(20000))" % LIBTARGET],
+                   "--budget", "50", "--layers", "user", "--profile", "off", *PROBES)
+    of = {f["name"]: f for f in rec.report["functions"]}
+    expect(of["target_endbr"]["complete"] and of["target_endbr"]["calls"] == 100, "%r" % of)
+
+
+@test("what is no budget is refused in one line")
+def _(t):
+    for wrong in ("", "x", "0", "-1", "101", "2%%", "nan", "2 parts"):
+        r = t.run([EACGM, "record", "--budget", wrong, "--", "/bin/true"])
+        expect(r.status == 2 and "--budget" in r.err.splitlines()[0], "%r: %s" % (wrong, r))
+    r = t.run([EACGM, "record", "--budget", "2", "--burst", "1/2", "--", "/bin/true"])
+    expect(r.status == 2 and "--burst" in r.err, "both: %s" % r)
+
+
+main()
