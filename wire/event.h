@@ -44,11 +44,11 @@ enum trace_mode {
 #define COOKIE_WITH_STACK (1ULL << 55)
 #define COOKIE_IN_BURSTS  (1ULL << 39) /* the highest bit of the action */
 
-#define MAX_PROBES     16384
-#define HITS_STRIPES   16 /* counters of a probe (bpf/hits.h) */
+#define MAX_PROBES	     16384
+#define HITS_STRIPES	     16 /* counters of a probe (bpf/hits.h) */
 #define HITS_KEY(cpu, probe) (((cpu) % HITS_STRIPES) * MAX_PROBES + ((probe) & (MAX_PROBES - 1)))
-#define MAX_ARGS       8   /* arguments of one probe, the return value included */
-#define MAX_OPEN_CALLS 128 /* traced calls open at once on a thread */
+#define MAX_ARGS	     8	 /* arguments of one probe, the return value included */
+#define MAX_OPEN_CALLS	     128 /* traced calls open at once on a thread */
 /* Pending return probes the kernel allows a task; a call that is deeper has no return: its end is
  * bounded by what follows it. */
 #define MAX_RETURNS  64

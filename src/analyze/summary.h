@@ -37,8 +37,8 @@ struct summary_function {
 	uint64_t max_ns;
 	bool from_histogram; /* at least in part from kernel histograms: quantiles are coarser */
 	bool self_known;     /* false when calls were counted without being recorded, or not seen */
-	double on_ratio;     /* of the time in which a probe of it was on, 1: always. Else there were
-			      * more calls, of all that is counted here */
+	double on_ratio; /* of the time in which a probe of it was on, 1: always. Else there were
+			  * more calls, of all that is counted here */
 };
 
 struct summary_process {

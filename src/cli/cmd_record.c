@@ -17,11 +17,11 @@
 #include "incident/anomaly_text.h"
 #include "cli/terminal.h"
 
-#define BURST_ON_MS 500		  /* length of one period of --burst where none is given */
+#define BURST_ON_MS  500 /* length of one period of --burst where none is given */
 #define BUDGET_LEAST 0.1 /* percent */
 #define BUDGET_MOST  100.0
-#define WAIT_BYTES  (1u << 20)	  /* of lines that nobody has taken yet */
-#define WAIT_NS	    1000000000ULL /* at the end, for who reads them */
+#define WAIT_BYTES   (1u << 20)	   /* of lines that nobody has taken yet */
+#define WAIT_NS	     1000000000ULL /* at the end, for who reads them */
 
 static const char *const description[] = {
 	"Starts a command, or attaches to running processes, and writes every call of every "
@@ -179,7 +179,8 @@ static int burst_from_args(struct session_options *o, const char *text, struct e
 }
 
 /* "2%", "2", "0.5 %" */
-static int budget_from_args(struct session_options *o, const char *text, struct err *e)
+static int budget_from_args(struct session_options *o, const char *text, bool detects,
+			    struct err *e)
 {
 	char *end = NULL;
 	if (!text)
@@ -193,6 +194,10 @@ static int budget_from_args(struct session_options *o, const char *text, struct 
 			       BUDGET_LEAST, BUDGET_MOST);
 	if (o->burst_on_ns)
 		return err_set(e, EINVAL, "--budget makes bursts of its own: leave --burst out");
+	if (detects)
+		return err_set(e, EINVAL,
+			       "--budget and --detect: what is turned down would be taken for a "
+			       "change of the job");
 	o->budget = percent / 100;
 	return 0;
 }
@@ -298,7 +303,7 @@ static int read_options(struct session_options *o, const struct catalog *c, cons
 	if (!rc)
 		rc = burst_from_args(o, args_get(a, "burst"), e);
 	if (!rc)
-		rc = budget_from_args(o, args_get(a, "budget"), e);
+		rc = budget_from_args(o, args_get(a, "budget"), args_has(a, "detect"), e);
 	if (!rc)
 		rc = profile_from_args(o, a, e);
 	if (!rc)

@@ -14,7 +14,7 @@
 
 #include "probe/tracer_impl.h"
 
-#define END_NS	5000000 /* for calls that are open to end */
+#define END_NS	  5000000 /* for calls that are open to end */
 #define END_TURNS 5
 
 void shedding_choose(struct tracer *t)
@@ -30,8 +30,8 @@ int shedding_open(struct tracer *t, struct err *e)
 	if (!t->opts.counts_hits)
 		return 0;
 	s->hits_bytes = sizeof(uint64_t) * HITS_STRIPES * MAX_PROBES;
-	void *mapped = mmap(NULL, s->hits_bytes, PROT_READ, MAP_SHARED,
-			    bpf_map__fd(t->bpf->maps.hits), 0);
+	void *mapped =
+		mmap(NULL, s->hits_bytes, PROT_READ, MAP_SHARED, bpf_map__fd(t->bpf->maps.hits), 0);
 	if (mapped == MAP_FAILED)
 		return err_set(e, errno, "cannot map counters of probes: %s", strerror(errno));
 	s->hits = mapped;
@@ -117,9 +117,8 @@ static struct site_group *partner_of(struct probed_file *f, const struct site_gr
 	}
 	if (found)
 		return found;
-	struct site_group made = {.layer = g->layer,
-				  .by_callback = g->by_callback,
-				  .in_bursts = !g->in_bursts};
+	struct site_group made = {
+		.layer = g->layer, .by_callback = g->by_callback, .in_bursts = !g->in_bursts};
 	*vec_push(&f->groups) = made;
 	return &f->groups.data[f->groups.len - 1];
 }

@@ -419,8 +419,8 @@ int tracer_group_on(struct tracer *t, const struct probed_file *f, struct site_g
 
 #define DETACHERS 16 /* each link that goes waits for the kernel, some for 100 ms */
 
-/* Links that go, in threads of their own: the places of one that waits for another would go on being
- * paid for. */
+/* Links that go, in threads of their own: the places of one that waits for another would go on
+ * being paid for. */
 struct detaching {
 	VEC(struct attach_links) links;
 	size_t next, gone; /* atomic: of links */

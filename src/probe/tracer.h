@@ -65,7 +65,7 @@ struct tracer_options {
 	bool disk_io;	    /* what processes have disks do */
 	bool sockets;	    /* TCP connections of targets can be asked for */
 	bool stops_at_samples; /* tests/tools: a sampled process gets SIGSTOP there and then */
-	bool counts_hits;   /* tracer_loads tells how often each probe is come by */
+	bool counts_hits;      /* tracer_loads tells how often each probe is come by */
 	const char *inside; /* path of libeacgm_calls.so, which targets have loaded: calls are told
 			     * inside of them where that can be (wire/call_ring.h); NULL: by the
 			     * kernel alone */

@@ -15,7 +15,7 @@
 
 /* shedding.c: what is on in bursts alone. */
 struct shedding {
-	VEC(bool) in_bursts;	    /* by probe */
+	VEC(bool) in_bursts; /* by probe */
 	bool bursts_on;
 	const volatile uint64_t *hits; /* of bpf/hits.h; NULL: nobody counts */
 	size_t hits_bytes;

@@ -11,15 +11,28 @@
 #include "symbolize/demangle.h"
 #include "report/report_section.h"
 
-bool report_gpu_partial(const struct rec_tables *t)
+static bool has_traits(const struct rec_tables *t, uint32_t probe, unsigned traits)
 {
-	for (size_t i = 0; i < t->hists.len; i++) {
-		const struct m_probe *p = &t->probes.data[t->hists.data[i].probe];
-		const char *layer = strtab_get(&t->strings, p->layer, NULL);
-		if (layer_traits_of_name(layer) & LAYER_NEEDS_GPU)
+	const struct m_probe *p = &t->probes.data[probe];
+	return layer_traits_of_name(strtab_get(&t->strings, p->layer, NULL)) & traits;
+}
+
+bool report_turned_down(const struct rec_tables *t, unsigned traits)
+{
+	for (size_t i = 0; i < t->coverages.len; i++) {
+		const struct m_coverage *c = &t->coverages.data[i];
+		if (c->off_ns && c->probe < t->probes.len && has_traits(t, c->probe, traits))
 			return true;
 	}
 	return false;
+}
+
+bool report_gpu_partial(const struct rec_tables *t)
+{
+	for (size_t i = 0; i < t->hists.len; i++)
+		if (has_traits(t, t->hists.data[i].probe, LAYER_NEEDS_GPU))
+			return true;
+	return report_turned_down(t, LAYER_NEEDS_GPU);
 }
 
 uint64_t report_number(const struct rec_tables *t, const char *key)

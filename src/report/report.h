@@ -96,6 +96,8 @@ void report_free(struct report *r);
 /* Calls of the layers cuda and nccl were counted without being recorded (modes tail, stats):
  * what is read from their arguments is incomplete. */
 bool report_gpu_partial(const struct rec_tables *t);
+/* Functions of layers with these traits were off for a time, to keep a budget. */
+bool report_turned_down(const struct rec_tables *t, unsigned traits);
 
 /* A meta value as a number, 0 when it is absent or none. */
 uint64_t report_number(const struct rec_tables *t, const char *key);

@@ -43,7 +43,7 @@ static bool is_partial(const struct rec_tables *t)
 		    LAYER_HAS_OPERATORS)
 			return true;
 	}
-	return false;
+	return report_turned_down(t, LAYER_HAS_OPERATORS);
 }
 
 /* Operations a second, 0 where there is no time. */

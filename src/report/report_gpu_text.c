@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "base/layer.h"
 #include "report/report_section.h"
 
 #define EVENTS_SHOWN 10
@@ -20,8 +21,10 @@ static void title(const struct page *p, const char *name)
 static void recorded_only(const struct page *p)
 {
 	if (report_gpu_partial(p->r->tables))
-		fputs("  incomplete: of the recorded calls only; modes tail and stats keep few\n",
-		      p->out);
+		fprintf(p->out, "  incomplete: of the recorded calls only; %s\n",
+			report_turned_down(p->r->tables, LAYER_NEEDS_GPU)
+				? "to keep the budget some were not seen"
+				: "modes tail and stats keep few");
 }
 
 static void heads(const struct page *p, const char *const *names, const unsigned *widths, size_t n)

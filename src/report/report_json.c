@@ -60,8 +60,8 @@ static json_t *recording_json(const struct report *r)
 	if (budget && used)
 		json_object_set_new(o, "budget",
 				    json_pack("{s:f,s:f,s:I}", "ratio", strtod(budget, NULL),
-					      "used_ratio", strtod(used, NULL), "functions_in_bursts",
-					      (json_int_t)t->coverages.len));
+					      "used_ratio", strtod(used, NULL),
+					      "functions_in_bursts", (json_int_t)t->coverages.len));
 	const char *ms = rec_meta(t, "attach_ms");
 	json_object_set_new(o, "attach",
 			    json_pack("{s:o,s:o,s:o}", "ms",

@@ -111,8 +111,10 @@ static void header_budget(const struct page *p)
 			    100 * strtod(used, NULL),
 			    n ? "; calls behind a '>' were not all seen" : "");
 	if (n)
-		header_line(p, "", "%zu function%s on in bursts alone, for a time or to the end: "
-			    "see notes", n, n == 1 ? " was" : "s were");
+		header_line(p, "",
+			    "%zu function%s on in bursts alone, for a time or to the end: "
+			    "see notes",
+			    n, n == 1 ? " was" : "s were");
 }
 
 static void header_cost(const struct page *p)

@@ -4,32 +4,35 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define BURST_S	   0.05	 /* a burst is on at least so long, */
-#define TAIL_MOST_S 0.5 /* until it is gone */
-#define REST_S	   0.4	 /* and off */
-#define CREDIT_S   1	 /* of what may be spent, at most on the account */
-#define DEBT_S	   5	 /* likewise */
-#define FORGET_S   10	 /* what is longer ago is nobody's */
-#define REPAY_S	   5	 /* in which debts are paid back */
-#define TOO_MUCH   1.05	 /* of what may be spent */
-#define FILL	   0.75	 /* so much of it may be spent on what is always on, after a cut */
-#define RETURN_TO  0.6	 /* and when probes come back */
-#define KEPT	   0.1	 /* also where what nobody can save is more than the budget */
-#define RETURN_RICH_TO 0.8 /* likewise, where bursts cannot spend what there is, */
-#define RICH	   0.5	 /* so much of the credit */
-#define LEAST	   0.01	 /* of it: what costs less is not worth a cut */
-#define PATIENCE_S 2
+#define BURST_S		0.05 /* a burst is on at least so long, */
+#define TAIL_MOST_S	0.5  /* until it is gone */
+#define REST_S		0.4  /* and off */
+#define CREDIT_S	1    /* of what may be spent, at most on the account */
+#define DEBT_S		5    /* likewise */
+#define FORGET_S	10   /* what is longer ago is nobody's */
+#define REPAY_S		5    /* in which debts are paid back */
+#define TOO_MUCH	1.05 /* of what may be spent */
+#define FILL		0.75 /* so much of it may be spent on what is always on, after a cut */
+#define RETURN_TO	0.6  /* and when probes come back */
+#define KEPT		0.1  /* also where what nobody can save is more than the budget */
+#define RETURN_RICH_TO	0.8  /* likewise, where bursts cannot spend what there is, */
+#define RICH		0.5  /* so much of the credit */
+#define LEAST		0.01 /* of it: what costs less is not worth a cut */
+#define PATIENCE_S	2
 #define PATIENCE_MOST_S 64
-#define SETTLED_S  10	 /* what has to go sooner after it came back came too early */
-#define RISE	   0.5	 /* weights of what is new, of a period of 0.1 s */
-#define BURST_FALL 0.7	 /* of a burst */
-#define FALL	   0.2
-#define SLOW	   0.05
-#define PERIOD_S   0.1
+#define SETTLED_S	10  /* what has to go sooner after it came back came too early */
+#define RISE		0.5 /* weights of what is new, of a period of 0.1 s */
+#define BURST_FALL	0.7 /* of a burst */
+#define FALL		0.2
+#define SLOW		0.05
+#define PERIOD_S	0.1
 
 void budget_open(struct budget *b, double ratio)
 {
-	*b = (struct budget){.ratio = ratio, .patience_s = PATIENCE_S, .returned_s = -SETTLED_S, .length_s = 2 * BURST_S};
+	*b = (struct budget){.ratio = ratio,
+			     .patience_s = PATIENCE_S,
+			     .returned_s = -SETTLED_S,
+			     .length_s = 2 * BURST_S};
 }
 
 void budget_close(struct budget *b)

@@ -52,8 +52,8 @@ struct budget {
 	VEC(struct budget_probe) probes;
 	/* the rest is the budget's own */
 	double account_ns;
-	double job_per_s;   /* of processor time, ns */
-	double fixed_per_s; /* what no probe could save, ns */
+	double job_per_s;		   /* of processor time, ns */
+	double fixed_per_s;		   /* what no probe could save, ns */
 	double always_per_s, bursts_per_s; /* of probes that are always on; of others while on */
 	double seconds;			   /* so far */
 	double moved_s, returned_s;	   /* when probes moved last; came back */

@@ -10,10 +10,10 @@
 #include "events/kinds.h"
 #include "session/session_impl.h"
 
-#define LOOK_TICKS  2	 /* while no burst is on */
-#define TELL_NS	    5000000000ULL
-#define NAMES_MOST  5	 /* in a note */
-#define SECOND_NS   1e9
+#define LOOK_TICKS 2 /* while no burst is on */
+#define TELL_NS	   5000000000ULL
+#define NAMES_MOST 5 /* in a note */
+#define SECOND_NS  1e9
 
 bool session_has_budget(const struct session *s)
 {
@@ -206,8 +206,8 @@ static void name_dearest(struct session_budget *b, struct buf *text, size_t move
 			const struct budget_probe *p = &b->b.probes.data[i];
 			if (!named.data[i] && p->in_bursts == down &&
 			    (best == SIZE_MAX ||
-			     p->per_s * p->call_ns > b->b.probes.data[best].per_s *
-							     b->b.probes.data[best].call_ns))
+			     p->per_s * p->call_ns >
+				     b->b.probes.data[best].per_s * b->b.probes.data[best].call_ns))
 				best = i;
 		}
 		if (best == SIZE_MAX)
@@ -317,6 +317,5 @@ void session_budget_end(struct session *s)
 		return;
 	tell_times(s);
 	pipeline_meta(s->pipeline, "budget_ratio", "%.6g", s->opts->budget);
-	pipeline_meta(s->pipeline, "budget_cost_ratio", "%.6g",
-		      ratio_of(b->spent_ns, b->job_ns));
+	pipeline_meta(s->pipeline, "budget_cost_ratio", "%.6g", ratio_of(b->spent_ns, b->job_ns));
 }

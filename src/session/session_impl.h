@@ -110,9 +110,9 @@ struct told_inside {
 /* session_budget.c, of the control thread. */
 struct budgeted_probe {
 	uint64_t hits;
-	const char *name;	       /* the tracer's */
-	bool moved;		       /* it is on in bursts alone */
-	uint64_t since_ns;	       /* up to when it is in these: */
+	const char *name;  /* the tracer's */
+	bool moved;	   /* it is on in bursts alone */
+	uint64_t since_ns; /* up to when it is in these: */
 	uint64_t on_ns, off_ns;
 	uint32_t changes;
 };
@@ -122,8 +122,8 @@ struct session_budget {
 	struct map64 cpu_of;		   /* process -> what it had used at the last look */
 	uint64_t looked_ns, told_ns;
 	uint64_t burst_began_ns;
-	double cost_ns, displacing_ns;	   /* so far, at the last look */
-	double spent_ns, job_ns;	   /* since the budget holds */
+	double cost_ns, displacing_ns; /* so far, at the last look */
+	double spent_ns, job_ns;       /* since the budget holds */
 	bool bursts_on;
 };
 

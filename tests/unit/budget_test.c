@@ -47,9 +47,10 @@ static void sim_open(struct sim *s, double ratio)
 	*s = (struct sim){.off_s = 0.02, .random = 7};
 	budget_open(&s->b, ratio);
 	for (size_t i = 0; i < PROBES; i++)
-		*vec_push(&s->b.probes) = (struct budget_probe){
-			.call_ns = CALL_NS,
-			.rank = i < 4 ? BUDGET_FRAMES : i < 30 ? BUDGET_OPERATORS : BUDGET_OTHERS};
+		*vec_push(&s->b.probes) = (struct budget_probe){.call_ns = CALL_NS,
+								.rank = i < 4	 ? BUDGET_FRAMES
+									: i < 30 ? BUDGET_OPERATORS
+										 : BUDGET_OTHERS};
 }
 
 /* Like a model: few functions make most of the calls. */
