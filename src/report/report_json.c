@@ -140,8 +140,10 @@ static json_t *function_json(const struct report *r, const struct summary_functi
 		json_object_set_new(o, "line", report_number_json(f->line));
 	}
 	json_object_set_new(o, "calls", report_number_json(f->calls));
-	json_object_set_new(o, "complete", json_boolean(!(f->on_ratio < 1)));
-	json_object_set_new(o, "on_ratio", json_real(f->on_ratio));
+	if (f->on_ratio < 1) {
+		json_object_set_new(o, "complete", json_false());
+		json_object_set_new(o, "on_ratio", json_real(f->on_ratio));
+	}
 	json_object_set_new(o, "errors", report_number_json(f->errors));
 	json_object_set_new(o, "nested_calls", report_number_json(f->nested));
 	json_object_set_new(o, "instants", report_number_json(f->instants));
