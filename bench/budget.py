@@ -16,9 +16,9 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
-import time
 
 import common
 import gpu_overhead
@@ -111,9 +111,9 @@ class Small(gpu_overhead.Job):
         self.log, self.rest, self.load = os.path.join(folder, "job.log"), b"", load
         self.seconds = args.seconds
         with open(self.log, "w") as err:
-            self.p = gpu_overhead.subprocess.Popen(
-                [args.python, path], stdin=gpu_overhead.subprocess.PIPE,
-                stdout=gpu_overhead.subprocess.PIPE, stderr=err, start_new_session=True)
+            self.p = subprocess.Popen(
+                [args.python, path], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, stderr=err, start_new_session=True)
         while self.line(gpu_overhead.START_SECONDS) != "ready":
             pass
 
@@ -127,11 +127,11 @@ class Gpt2(gpu_overhead.Job):
     def __init__(self, args, folder):
         args.warmup, args.device = 20, "cuda"
         super().__init__(args, gpu_overhead.LOADS[0], os.path.join(folder, "job.log"))
-        self.steps = 1
+        self.seconds = args.seconds
         self.steps = max(1, round(args.seconds * 1e3 / self.run(20)["mean_ms"]))
 
     def work(self, seconds=None):
-        steps = self.steps if not seconds else max(1, round(self.steps * seconds / 12))
+        steps = self.steps if not seconds else max(1, round(self.steps * seconds / self.seconds))
         cpu_s = gpu_overhead.cpu_s_of(self.p.pid)
         ran = self.run(steps)
         return {"cpu_s": gpu_overhead.cpu_s_of(self.p.pid) - cpu_s,
