@@ -24,7 +24,7 @@ void session_budget_open(struct session *s)
 {
 	if (session_has_budget(s))
 		budget_open(&s->budget.b, s->opts->budget);
-	s->budget.looked_ns = s->budget.told_ns = monotonic_ns();
+	s->budget.looked_ns = s->budget.told_ns = s->budget.whole_ns = monotonic_ns();
 }
 
 void session_budget_close(struct session *s)
@@ -252,6 +252,24 @@ static void note_moves(struct session *s, const struct budget_seen *seen)
 	note_moved(s, seen, up, false);
 }
 
+/* ---- when all were on ---- */
+
+/* As with --burst: who looks for what goes on over many functions keeps to these periods. */
+static void end_whole(struct session *s)
+{
+	if (s->budget.whole_ns)
+		pipeline_window(s->pipeline, s->budget.whole_ns, monotonic_ns());
+	s->budget.whole_ns = 0;
+}
+
+static bool any_in_bursts(const struct session_budget *b)
+{
+	for (size_t i = 0; i < b->probes.len; i++)
+		if (b->probes.data[i].moved)
+			return true;
+	return false;
+}
+
 /* ---- what is done ---- */
 
 static void switch_bursts(struct session *s, bool on)
@@ -260,13 +278,16 @@ static void switch_bursts(struct session *s, bool on)
 	struct err e = {0};
 	if (on == b->bursts_on)
 		return;
-	if (!on) /* from here on none of its calls is recorded */
+	if (!on) { /* from here on none of its calls is recorded */
 		count_time(s, monotonic_ns());
+		end_whole(s);
+	}
 	if (tracer_burst(s->tracer, on, &e))
 		pipeline_note(s->pipeline, "budget", e.msg);
 	if (on) {
 		b->burst_began_ns = monotonic_ns();
 		count_time(s, b->burst_began_ns);
+		b->whole_ns = b->burst_began_ns;
 	}
 	b->bursts_on = on;
 }
@@ -277,6 +298,8 @@ static void move_probes(struct session *s)
 	struct err e = {0};
 	bool *in_bursts = xcalloc(b->probes.len + 1, sizeof(*in_bursts));
 	count_time(s, monotonic_ns());
+	end_whole(s);
+	b->any_moved = true;
 	for (size_t i = 0; i < b->probes.len; i++) {
 		in_bursts[i] = b->b.probes.data[i].in_bursts;
 		b->probes.data[i].changes += in_bursts[i] != b->probes.data[i].moved;
@@ -285,6 +308,8 @@ static void move_probes(struct session *s)
 	if (tracer_set_bursts(s->tracer, in_bursts, b->probes.len, &e))
 		pipeline_note(s->pipeline, "budget", e.msg);
 	free(in_bursts);
+	if (!any_in_bursts(b))
+		b->whole_ns = monotonic_ns();
 }
 
 void session_budget_tick(struct session *s, unsigned tick)
@@ -316,6 +341,8 @@ void session_budget_end(struct session *s)
 	if (!session_has_budget(s))
 		return;
 	tell_times(s);
+	if (s->budget.any_moved)
+		end_whole(s);
 	pipeline_meta(s->pipeline, "budget_ratio", "%.6g", s->opts->budget);
 	pipeline_meta(s->pipeline, "budget_cost_ratio", "%.6g", ratio_of(b->spent_ns, b->job_ns));
 }
