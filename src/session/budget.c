@@ -110,9 +110,12 @@ static void look(struct budget *b, const struct budget_seen *seen)
 		if (!p->fixed)
 			calls_ns += p->calls * p->call_ns;
 	}
-	double first = b->seconds > 0 ? SLOW : 1;
-	follow(&b->job_per_s, seen->job_ns / seen->seconds, first, seen->seconds);
-	follow(&b->fixed_per_s, fmax(seen->cost_ns - calls_ns, 0) / seen->seconds, first,
+	/* at first the mean of all so far: a job that has only begun has used little; what eacgm
+	 * itself takes to begin is no cost that stays */
+	double share = seen->seconds / (b->seconds + seen->seconds);
+	double slow = 1 - pow(1 - SLOW, seen->seconds / PERIOD_S);
+	b->job_per_s += (seen->job_ns / seen->seconds - b->job_per_s) * fmax(share, slow);
+	follow(&b->fixed_per_s, fmax(seen->cost_ns - calls_ns, 0) / seen->seconds, SLOW,
 	       seen->seconds);
 	b->seconds += seen->seconds;
 	sum_up(b);

@@ -12,7 +12,8 @@
 
 #define LOOK_TICKS 2 /* while no burst is on */
 #define TELL_NS	   5000000000ULL
-#define NAMES_MOST 5 /* in a note */
+#define START_NS   2000000000ULL /* what it takes eacgm to begin is paid once */
+#define NAMES_MOST 5		 /* in a note */
 #define SECOND_NS  1e9
 
 bool session_has_budget(const struct session *s)
@@ -125,6 +126,8 @@ static double own_ns(struct session *s, const struct budget_seen *seen)
 	double share = fmin(cores / (double)sysconf(_SC_NPROCESSORS_ONLN), 1);
 	double took_ns = (now_ns - b->displacing_ns) * share;
 	b->displacing_ns = now_ns;
+	if (monotonic_ns() - s->clock.follow_ns < START_NS)
+		return 0;
 	return took_ns;
 }
 
