@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""budget.py - whether `record --budget` keeps what it says: how much slower a job really gets under
-it, beside what the budget reckons itself, in interleaved pairs.
+"""budget.py - whether `record --budget` keeps what it says: how much slower a job really gets
+under it, beside what the budget reckons itself, in interleaved pairs.
 
 One job goes on all the time and works when it is told to; a pair is a segment untraced and one
-traced, in turn one or the other first; eacgm attaches to it, gets some seconds to settle, and leaves.
-Loads: `ops` are small operators of PyTorch on one CPU as fast as they come; `changing` makes a
-hundredth as many for some seconds, and again as many; `gpt2` (with --gpu) is the launch-bound
-training of gpu_overhead.py. The same amount of work is done in all segments of a load. `slower by
-CPU` compares the job's own processor time, `by clock` the time that passed; `bursts` (of `ops`) is what pieces of 4
-ms took beyond the usual around them, without the same of the untraced segment, which a machine that
-others use as well does not disturb so much. --no-budget compares with
-no budget. Needs root and a Python with PyTorch."""
+traced, in turn one or the other first; eacgm attaches to it, gets some seconds to settle, and
+leaves. Loads: `ops` are small operators of PyTorch on one CPU as fast as they come; `changing`
+makes a hundredth as many for some seconds, and again as many; `gpt2` (with --gpu) is the
+launch-bound training of gpu_overhead.py. The same amount of work is done in all segments of a
+load. `slower by CPU` compares the job's own processor time, `by clock` the time that passed;
+`bursts` (of `ops`) is what pieces of 4 ms took beyond the usual around them, without the same of
+the untraced segment. On a machine that others use as well all of these vary by more than a budget.
+--no-budget compares with no budget. Needs root and a Python with PyTorch."""
 
 import argparse
 import json
@@ -177,12 +177,13 @@ def cells(r):
                 "%+.1f .. %+.1f %%" % (100 * q["low"] - 100, 100 * q["high"] - 100)]
     b = r["bursts"]
     return [r["config"], "%.2f %%" % (100 * b["median"]),
-            "%.2f .. %.2f %%" % (100 * b["low"], 100 * b["high"]), *change(r["cpu"]), *change(r["wall"]), "%.2f %%" % (100 * r["told"]),
+            "%.2f .. %.2f %%" % (100 * b["low"], 100 * b["high"]), *change(r["cpu"]),
+            *change(r["wall"]), "%.2f %%" % (100 * r["told"]),
             "%.2f %%" % (100 * r["budget"]), r["cpu"]["n"]]
 
 
-HEADS = ["configuration", "bursts", "95 %", "slower by CPU", "95 %", "by clock", "95 %", "report: cost", "budget: used",
-         "pairs"]
+HEADS = ["configuration", "bursts", "95 %", "slower by CPU", "95 %", "by clock", "95 %",
+         "report: cost", "budget: used", "pairs"]
 
 
 def main():
