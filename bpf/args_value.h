@@ -25,7 +25,8 @@ struct {
 
 struct code_key {
 	__u64 code; /* address of the code object */
-	__u64 name; /* address of its name: tells a new object at an old address */
+	__u64 name; /* addresses of its name and file: they tell a new object at an old address */
+	__u64 file;
 	__u64 tgid;
 };
 
@@ -228,12 +229,10 @@ static __always_inline void emit_code(const struct py_layout *l, const struct co
 	r->id = id;
 	r->code = key->code;
 	r->tgid = (__u32)key->tgid;
-	__u64 file = 0;
 	if (bpf_probe_read_user(&r->firstlineno, 4, (void *)(key->code + l->code_firstlineno)) ||
-	    bpf_probe_read_user(&file, 8, (void *)(key->code + l->code_filename)) ||
 	    read_pystring(l, key->name, r->name, sizeof(r->name), &r->name_len, &r->name_state,
 			  &r->cut) ||
-	    read_pystring(l, file, r->file, sizeof(r->file), &r->file_len, &r->file_state,
+	    read_pystring(l, key->file, r->file, sizeof(r->file), &r->file_len, &r->file_state,
 			  &r->cut)) {
 		bpf_map_delete_elem(&codes,
 				    key); /* a page was not there: the next call tries again */
@@ -254,7 +253,8 @@ __noinline __u64 intern_code(__u32 layout, __u64 code)
 		return 0;
 	struct code_key key = {.tgid = bpf_get_current_pid_tgid() >> 32, .code = code};
 	__u16 name_at = l->code_qualname ? l->code_qualname : l->code_name;
-	if (bpf_probe_read_user(&key.name, 8, (void *)(key.code + name_at)))
+	if (bpf_probe_read_user(&key.name, 8, (void *)(key.code + name_at)) ||
+	    bpf_probe_read_user(&key.file, 8, (void *)(key.code + l->code_filename)))
 		return 0;
 	__u64 *known = bpf_map_lookup_elem(&codes, &key);
 	if (known)

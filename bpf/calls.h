@@ -590,6 +590,32 @@ int inside_stack(struct pt_regs *ctx)
 	return 0;
 }
 
+/* A text that a call which is told inside its process has as an argument. */
+SEC("uprobe")
+int inside_text(struct pt_regs *ctx)
+{
+	if (frozen || !thread_enter())
+		return 0;
+	__u64 how = READ_REGISTER(ctx, rdx);
+	struct arg_desc a = {.fetch = (__u8)how, .layout = (__u8)(how >> 8)};
+	__u8 flags = 0;
+	__u64 id = fetch_value(&a, READ_REGISTER(ctx, rsi), &flags);
+	void *ring = ring_here();
+	struct rec_told_text *r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
+	if (!r) {
+		count_loss(LOSS_STRING_FULL);
+		return 0;
+	}
+	r->kind = REC_TOLD_TEXT;
+	r->flags = flags;
+	r->pad[0] = r->pad[1] = 0;
+	r->tgid = bpf_get_current_pid_tgid() >> 32;
+	r->key = READ_REGISTER(ctx, rdi);
+	r->id = id;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
 /* The floor to compare with: attached like a span, does nothing. */
 SEC("uprobe")
 int empty_session(struct pt_regs *ctx)

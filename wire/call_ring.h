@@ -44,6 +44,12 @@
 /* A function that is called where a call's stack is to be taken: struct rec_mark of wire/event.h.
  */
 #define CALL_STACK "eacgm_call_stack"
+/* Called where an argument is a text that the process has not told before: with the key that it has
+ * in calls, the value that the kernel would fetch it from, and CALL_TEXT_HOW: struct rec_told_text
+ * of wire/event.h. */
+#define CALL_TEXT		     "eacgm_call_text"
+#define CALL_CODE_BIT		     (1ULL << 63) /* is not of keys: numbers of codes have it */
+#define CALL_TEXT_HOW(fetch, layout) ((fetch) | (__u64)(layout) << 8)
 
 #define CALL_SITES_MOST	  8192
 #define CALL_ISLAND_BYTES 128
@@ -52,6 +58,15 @@
 enum call_site_trust {
 	CALL_TRUST_NONE,
 	CALL_TRUST_POINTERS, /* the function itself follows those that are read */
+};
+
+/* Where things are in CPython (struct py_layout), for arguments that are texts. */
+struct call_objects {
+	__u16 frame_code, code_name;
+	__u16 str_length, str_state, str_ascii_data, str_compact_data;
+	__u8 frame_code_tagged;
+	__u8 state_kind_shift, state_ascii_shift;
+	__u8 code_filename; /* offsets of it are below 256 */
 };
 
 struct call_site {
@@ -64,7 +79,7 @@ struct call_site {
 	__u8 pad[7];
 	__u64 function;
 	struct probe_desc desc;
-	__u8 room[16];
+	struct call_objects objects;
 };
 _Static_assert(sizeof(struct call_site) == 256, "sites are found by number");
 

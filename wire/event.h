@@ -139,6 +139,7 @@ enum record_kind {
 	REC_STALL = 17, /* wire/stalls.h */
 	REC_STALL_SUMS = 18,
 	REC_MARK = 19,
+	REC_TOLD_TEXT = 20,
 };
 
 enum call_flags {
@@ -329,6 +330,16 @@ struct rec_mark {
 	__u32 tid;
 	__u32 mark;  /* the thread's number of it */
 	__u64 stack; /* rec_stack.id */
+};
+
+/* What a process means by a key, in the arguments of calls that it tells. */
+struct rec_told_text {
+	__u8 kind;  /* REC_TOLD_TEXT */
+	__u8 flags; /* call_flags: CALL_ARG_* */
+	__u8 pad[2];
+	__u32 tgid;
+	__u64 key;
+	__u64 id; /* of a REC_STRING or REC_PYCODE, 0 = it could not be read */
 };
 
 struct rec_sample {

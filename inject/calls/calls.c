@@ -18,10 +18,13 @@
 #include "../ticks.h"
 #include "calls.h"
 #include "entry.h"
+#include "texts.h"
 #include "wire/shape.h"
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+
+#define LOWEST 4096 /* no address is below */
 
 struct call_site eacgm_call_sites[CALL_SITES_MOST]
 	__attribute__((visibility("default"), aligned(64)));
@@ -87,6 +90,8 @@ static inline bool peek(const struct call_thread *t, const struct call_site *s, 
 	if (s->trust != CALL_TRUST_POINTERS &&
 	    (address < sp || address + bytes > t->stack_high || address + bytes < address))
 		return peek_far(address, ret, bytes);
+	if (unlikely(address < LOWEST))
+		return false;
 	copy_words(ret, address, bytes);
 	return true;
 }
@@ -177,9 +182,22 @@ static uint64_t fetch_shape(struct reader *r, const struct arg_desc *a, uint64_t
 	return numel == t.numel ? shape_pack(t.sizes, (uint32_t)t.dims) : SHAPE_UNKNOWN;
 }
 
+static uint64_t fetch_text(struct reader *r, const struct arg_desc *a, uint64_t v)
+{
+	uint64_t ret = 0;
+	if ((!a->nderef || read_at(r, a, v, &v, 8)) && calls_text(r->site, a, v, &ret))
+		return ret;
+	r->flags |= CALL_ARG_FAULT;
+	return 0;
+}
+
 static uint64_t fetch(struct reader *r, const struct arg_desc *a, uint64_t v)
 {
 	switch (a->fetch) {
+	case FETCH_CSTRING:
+	case FETCH_PYSTRING:
+	case FETCH_PYCODE:
+		return fetch_text(r, a, v);
 	case FETCH_XYZ:
 	case FETCH_DIM3:
 		return fetch_dimensions(r, a, v);

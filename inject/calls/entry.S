@@ -110,6 +110,21 @@ eacgm_call_stack:
 	.cfi_endproc
 	.size eacgm_call_stack, . - eacgm_call_stack
 
+/* void calls_text_place(uint64_t key, uint64_t value, uint64_t how): where eacgm reads texts, by a
+ * uprobe, under the library's own name for it. */
+	.p2align 4
+	.globl eacgm_call_text
+	.type eacgm_call_text, @function
+	.globl calls_text_place
+	.hidden calls_text_place
+eacgm_call_text:
+calls_text_place:
+	.cfi_startproc
+	nop
+	ret
+	.cfi_endproc
+	.size eacgm_call_text, . - eacgm_call_text
+
 /* void calls_apart(void (*function)(void *), void *argument, bool has_xsave): calls what may use
  * the registers of vectors, which hold the job's arguments and results: they are kept, but for those
  * of matrices (AMX), which nobody passes. */

@@ -20,6 +20,7 @@
 #include "../ticks.h"
 #include "calls.h"
 #include "stack.h"
+#include "texts.h"
 #include "threads.h"
 
 #define THREADS_MOST  4096 /* that are alive and have called what is probed */
@@ -76,7 +77,8 @@ static void begin_child(void)
 	process.reserved = 0;
 	pthread_mutex_init(&process.lock, NULL);
 	if (process.threads)
-		memset(process.threads, 0, THREADS_MOST * sizeof(*process.threads));
+		memset(process.threads, 0,
+		       THREADS_MOST * sizeof(*process.threads) + CALLS_TEXTS_BYTES);
 	process.pid = 0;
 	python_begin_child();
 	__atomic_store_n(&process.state, FILE_NONE, __ATOMIC_RELEASE);
@@ -87,7 +89,7 @@ static void begin_child(void)
 /* Zeros for children: also for those of which nobody tells us (clone(2), _Fork(3)). */
 static bool make_threads(void)
 {
-	size_t bytes = THREADS_MOST * sizeof(*process.threads);
+	size_t bytes = THREADS_MOST * sizeof(*process.threads) + CALLS_TEXTS_BYTES;
 	void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (map == MAP_FAILED)
@@ -97,6 +99,7 @@ static bool make_threads(void)
 		return false;
 	}
 	process.threads = map;
+	calls_texts = (uint64_t *)(process.threads + THREADS_MOST);
 	return true;
 }
 

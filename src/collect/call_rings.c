@@ -26,7 +26,6 @@
 #define LOOK_EVERY_NS 20000000ULL /* for new files: a ring lasts longer */
 #define MAX_TID	      (1u << 22)  /* PID_MAX_LIMIT of Linux */
 #define PYTHON_TOLD   (CALL_NESTED | CALL_UNWOUND | CALL_OPEN)
-#define CODE_BIT      (1ULL << 63) /* of the ids of codes; the kernel's have it not */
 #define FILES_EVER    (1u << 31)
 #define FLAGS_TOLD                                                                                 \
 	(CALL_NESTED | CALL_UNWOUND | CALL_ARG_FAULT | CALL_ARG_CUT | CALL_ERROR | CALL_NAMED)
@@ -214,7 +213,7 @@ static uint64_t to_ns(const struct call_rings *r, const struct ring_file *f, uin
 
 static uint64_t code_id(const struct ring_file *f, uint32_t code)
 {
-	return CODE_BIT | (uint64_t)f->serial << 32 | code;
+	return CALL_CODE_BIT | (uint64_t)f->serial << 32 | code;
 }
 
 static bool take_code(const struct call_rings *r, const struct ring_file *f, const uint8_t *p)

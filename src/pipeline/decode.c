@@ -38,6 +38,8 @@ void pipeline_record(struct pipeline *p, const void *record, size_t len)
 		stacks_add(p, record);
 	else if (kind == REC_MARK && len >= sizeof(struct rec_mark))
 		shim_ops_mark(p, record);
+	else if (kind == REC_TOLD_TEXT && len >= sizeof(struct rec_told_text))
+		shim_ops_text(p, record);
 	else if (kind == REC_SAMPLE && len >= sizeof(struct rec_sample))
 		stacks_add_sample(p, record);
 	else if (kind == REC_WAIT && len >= sizeof(struct rec_wait))

@@ -408,6 +408,7 @@ void shim_ops_thread(struct pipeline *p, uint32_t pid, uint32_t thread);
 void shim_ops_layer(struct pipeline *p, uint32_t number, uint32_t layer);
 /* The stack of a call that is told inside; and those calls, once the pass's stacks have come. */
 void shim_ops_mark(struct pipeline *p, const struct rec_mark *mark);
+void shim_ops_text(struct pipeline *p, const struct rec_told_text *text);
 void shim_ops_take_told(struct pipeline *p);
 void shim_ops_put_calls(struct pipeline *p, const struct m_call *rows, size_t n);
 /* Whether a call of such a probe is not the probe's to tell: it ended when others told. */

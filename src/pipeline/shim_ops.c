@@ -14,12 +14,15 @@
 
 #include "base/clock.h"
 #include "pipeline/pipeline_impl.h"
+#include "wire/call_ring.h"
 
 #define PATIENCE_NS 2000000000ULL
 #define AROUND_NS   100000000ULL
 #define EVERY_NS    50000000ULL
 #define MOST_HELD   (1u << 19)
 #define MOST_MARKS  (1u << 16)
+#define MOST_TEXTS  (1u << 20)
+#define TEXT_FLAGS  56
 #define FROM_SHIM   0 /* a call's kind: REC_CALL is that of probes */
 
 struct op_name {
@@ -64,6 +67,7 @@ struct shim_ops {
 	VEC(struct m_call) out;
 	VEC(struct rec_call_stack) told; /* inside, since the last pass; stack is the mark */
 	struct map64 marks;		 /* of a thread -> rec_stack.id */
+	struct map64 texts;		 /* of a process -> id, and flags above TEXT_FLAGS */
 	_Atomic uint64_t from_ns;
 };
 
@@ -86,6 +90,7 @@ void shim_ops_free(struct shim_ops *s)
 	vec_free(&s->out);
 	vec_free(&s->told);
 	map64_free(&s->marks);
+	map64_free(&s->texts);
 	free(s);
 }
 
@@ -177,6 +182,39 @@ void shim_ops_mark(struct pipeline *p, const struct rec_mark *mark)
 	map64_set(&s->marks, mark_key(mark->tid, mark->mark), mark->stack);
 }
 
+/* Keys are hashes: those of two processes may be the same. */
+static uint64_t text_key(uint32_t pid, uint64_t key)
+{
+	return key ^ (pid * 0x9e3779b97f4a7c15ULL);
+}
+
+void shim_ops_text(struct pipeline *p, const struct rec_told_text *text)
+{
+	struct shim_ops *s = p->shim_ops;
+	if (s->texts.len < MOST_TEXTS) /* a process may make up any number of them */
+		map64_set(&s->texts, text_key(text->tgid, text->key),
+			  (text->id & ((1ULL << TEXT_FLAGS) - 1)) | (uint64_t)text->flags
+									    << TEXT_FLAGS);
+}
+
+/* Of a call that was told inside: keys become the kernel's numbers. */
+static void take_texts(const struct pipeline *p, struct rec_call *call)
+{
+	if (call->probe >= p->probes.len)
+		return;
+	const struct known_probe *probe = &p->probes.data[call->probe];
+	for (int i = 0; i < call->nargs && i < probe->nargs; i++) {
+		uint64_t found = 0;
+		if (!call->args[i] || call->args[i] & CALL_CODE_BIT ||
+		    (probe->arg_raw[i] != RAW_STRING && probe->arg_raw[i] != RAW_CODE))
+			continue;
+		if (!map64_get(&p->shim_ops->texts, text_key(call->tgid, call->args[i]), &found))
+			found = (uint64_t)CALL_ARG_FAULT << TEXT_FLAGS;
+		call->args[i] = found & ((1ULL << TEXT_FLAGS) - 1);
+		call->flags |= (uint8_t)(found >> TEXT_FLAGS);
+	}
+}
+
 void pipeline_await_told(struct pipeline *p)
 {
 	p->shim_ops->all = true;
@@ -196,7 +234,8 @@ void shim_ops_take_told(struct pipeline *p)
 	s->now_ns = monotonic_ns();
 	for (size_t i = 0; i < s->told.len; i++) {
 		struct rec_call_stack *row = &s->told.data[i];
-		const struct rec_call *c = &row->call;
+		struct rec_call *c = &row->call;
+		take_texts(p, c);
 		uint64_t stack = 0, key = mark_key(c->tid, (uint32_t)row->stack);
 		if (row->stack && map64_get(&s->marks, key, &stack))
 			map64_del(&s->marks, key);

@@ -80,6 +80,7 @@ struct cat_entry {
 			* for arguments that need a py_layout */
 	uint8_t nargs; /* the return value included and last */
 	bool has_return;
+	bool variadic; /* it takes more arguments than these */
 	enum cat_error_rule error;
 	bool has_except; /* error_except is no error */
 	int32_t error_except;

@@ -1,13 +1,13 @@
 /* inside.c - decides, probe by probe.
  *
- * Left to the kernel are calls whose arguments are strings, code objects or counts, which it
- * interns, and those that others wait for (names of kernels, communicators, memory): they are to
- * come at once.
+ * Left to the kernel are calls whose arguments are strings or counts, which it interns, but for
+ * those of CPython (inject/calls/texts.c), and those that others wait for (names of kernels,
+ * communicators, memory): they are to come at once.
  *
  * A pointer that leads nowhere ends the job where the kernel would only say so. So pointers are
  * followed without a question where the function does it too: those of a backward node, and those
- * of tensors that the function's own type says are references to tensors. Others are asked of the
- * kernel (inject/calls/calls.c). */
+ * of tensors that the function's own type says are references to tensors, and CPython's objects.
+ * Others are asked of the kernel (inject/calls/calls.c). */
 #include "probe/inside.h"
 
 #include <stdlib.h>
@@ -18,6 +18,7 @@
 
 #define PARAMETERS_MOST 48
 #define STACK_WORDS	32  /* of a function of C in our own catalogs */
+#define STACK_ANY	128 /* of one that takes any number, which the language's standard bounds */
 #define STACK_MOST	160 /* the more are copied, the dearer */
 #define REGISTERS	6
 
@@ -137,16 +138,20 @@ static size_t words_of(const char *type)
 	return known ? 4 : 0;
 }
 
+static bool is_built_in(const struct probe_info *info)
+{
+	const char *origin = info->entry->origin;
+	return origin && !strncmp(origin, "built-in:", 9);
+}
+
 /* Room that arguments may take on the stack: what is returned in memory and `this` take a register
  * each. Negative where a type is not known. */
 static int stack_words(const struct probe_info *info, const struct parameters *p)
 {
 	size_t words = 2;
 	bool all_words = true;
-	if (!p->text) {
-		const char *origin = info->entry->origin;
-		return origin && !strncmp(origin, "built-in:", 9) ? STACK_WORDS : -1;
-	}
+	if (!p->text)
+		return !is_built_in(info) ? -1 : info->entry->variadic ? STACK_ANY : STACK_WORDS;
 	if (!p->known)
 		return -1;
 	for (size_t i = 0; i < p->n; i++) {
@@ -212,7 +217,8 @@ static uint8_t trust_of(const struct probe_info *info, const struct parameters *
 	bool node = info->entry->role && !strcmp(info->entry->role, "autograd_node");
 	bool tensors =
 		info->entry->naming == CAT_NAME_TORCH_OP && p->known && reads_tensors(info, p);
-	return node || tensors ? CALL_TRUST_POINTERS : CALL_TRUST_NONE;
+	bool python = info->entry->layer == LAYER_PYTHON;
+	return node || tensors || python ? CALL_TRUST_POINTERS : CALL_TRUST_NONE;
 }
 
 /* Of one that reads tensors, each argument is to be one by its type. */
@@ -222,12 +228,18 @@ static bool is_strange(const struct probe_info *info, uint8_t trust)
 	       trust == CALL_TRUST_NONE;
 }
 
+static bool is_text_of_python(const struct arg_desc *a)
+{
+	return a->fetch == FETCH_CSTRING || a->fetch == FETCH_PYSTRING || a->fetch == FETCH_PYCODE;
+}
+
 static const char *kept_from_it(const struct probe_info *info)
 {
+	bool python = info->entry->layer == LAYER_PYTHON && is_built_in(info);
 	const struct probe_desc *d = &info->desc;
 	/* of others calls are asked for while they are open, or nobody knows what users' functions
 	 * hand over in which registers */
-	if (info->entry->layer != LAYER_TORCH && info->entry->layer != LAYER_CUDA)
+	if (info->entry->layer != LAYER_TORCH && info->entry->layer != LAYER_CUDA && !python)
 		return "its layer is the kernel's";
 	if (info->entry->instant || info->entry->usdt)
 		return "it is no function's call";
@@ -235,7 +247,8 @@ static const char *kept_from_it(const struct probe_info *info)
 		return "other calls are told by it";
 	for (uint8_t i = 0; i < d->nargs; i++)
 		if (d->args[i].fetch != FETCH_VALUE && d->args[i].fetch != FETCH_XYZ &&
-		    d->args[i].fetch != FETCH_DIM3 && d->args[i].fetch != FETCH_SHAPE)
+		    d->args[i].fetch != FETCH_DIM3 && d->args[i].fetch != FETCH_SHAPE &&
+		    !(python && is_text_of_python(&d->args[i])))
 			return "the kernel numbers its texts";
 	return NULL;
 }

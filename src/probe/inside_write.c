@@ -28,7 +28,8 @@ struct insider {
 	uint64_t inode;			      /* of the library */
 	uint64_t sites, islands, entry, used; /* its virtual addresses */
 	uint64_t islands_offset;
-	uint64_t stack_offset; /* of the function where stacks are taken, in the file */
+	uint64_t stack_offset; /* of the function where stacks are taken, in the file, */
+	uint64_t text_offset;  /* and where texts are read */
 	char path[4096];
 	struct attach_links links;
 	struct insider_stats stats;
@@ -41,19 +42,20 @@ struct insider {
 static int find_symbols(struct insider *in, const char *path, struct err *e)
 {
 	struct elf_file *elf;
-	struct elf_symbol sites, islands, entry, used, stack;
+	struct elf_symbol sites, islands, entry, used, stack, text;
 	int rc = elf_file_open(&elf, path, e);
 	if (rc)
 		return rc;
 	if (elf_file_find(elf, CALL_SITES, &sites) && elf_file_find(elf, CALL_ISLANDS, &islands) &&
 	    elf_file_find(elf, CALL_ENTRY, &entry) && elf_file_find(elf, CALL_USED, &used) &&
-	    elf_file_find(elf, CALL_STACK, &stack)) {
+	    elf_file_find(elf, CALL_STACK, &stack) && elf_file_find(elf, CALL_TEXT, &text)) {
 		in->sites = sites.address;
 		in->islands = islands.address;
 		in->islands_offset = islands.file_offset;
 		in->entry = entry.address;
 		in->used = used.address;
 		in->stack_offset = stack.file_offset;
+		in->text_offset = text.file_offset;
 	} else {
 		rc = err_set(e, ENOEXEC, "%s is not what it should be", path);
 	}
@@ -94,6 +96,12 @@ void insider_close(struct insider *in)
 int insider_take_stacks(struct insider *in, enum attach_method method, int program, struct err *e)
 {
 	const struct hook_site site = {.offset = in->stack_offset};
+	return attach_hooks(&in->links, method, program, in->path, &site, 1, e);
+}
+
+int insider_take_texts(struct insider *in, enum attach_method method, int program, struct err *e)
+{
+	const struct hook_site site = {.offset = in->text_offset};
 	return attach_hooks(&in->links, method, program, in->path, &site, 1, e);
 }
 
@@ -240,9 +248,34 @@ static bool in_mapping(const struct proc_map *m, const struct site *site, uint64
 	       *function + PROLOGUE_BYTES <= m->end && *function >= m->start;
 }
 
-static void add_place(const struct writing *w, struct places *p, const struct site *site,
-		      const struct probe_desc *desc, uint64_t function)
+static struct call_objects objects_of(const struct plan *plan, const struct probe_desc *d)
 {
+	for (uint8_t i = 0; i < d->nargs; i++) {
+		const struct arg_desc *a = &d->args[i];
+		if ((a->fetch != FETCH_PYCODE && a->fetch != FETCH_PYSTRING) ||
+		    a->layout >= plan->layouts.len)
+			continue;
+		const struct py_layout *l = &plan->layouts.data[a->layout];
+		return (struct call_objects){
+			.frame_code = l->frame_code,
+			.code_name = l->code_qualname ? l->code_qualname : l->code_name,
+			.str_length = l->str_length,
+			.str_state = l->str_state,
+			.str_ascii_data = l->str_ascii_data,
+			.str_compact_data = l->str_compact_data,
+			.code_filename = (uint8_t)l->code_filename,
+			.frame_code_tagged = l->frame_code_tagged,
+			.state_kind_shift = l->state_kind_shift,
+			.state_ascii_shift = l->state_ascii_shift,
+		};
+	}
+	return (struct call_objects){0};
+}
+
+static void add_place(const struct writing *w, struct places *p, const struct site *site,
+		      const struct plan *plan, uint64_t function)
+{
+	const struct probe_desc *desc = &plan->probes.data[site->probe].desc;
 	uint32_t i = w->used + (uint32_t)p->sites.len;
 	uint8_t island[CALL_ISLAND_BYTES];
 	memset(island, BREAKPOINT, sizeof(island));
@@ -256,6 +289,7 @@ static void add_place(const struct writing *w, struct places *p, const struct si
 		.trust = site->inside.trust,
 		.function = function,
 		.desc = *desc,
+		.objects = objects_of(plan, desc),
 	};
 	for (size_t k = 0; k < sizeof(island); k++)
 		*vec_push(&p->islands) = island[k];
@@ -290,7 +324,7 @@ static int probe_group(struct tracer *t, struct writing *w, const struct site_gr
 		if (!in_mapping(m, site, &function))
 			continue;
 		if (is_as_planned(w, &site->inside, function))
-			add_place(w, &p, site, &t->plan.probes.data[site->probe].desc, function);
+			add_place(w, &p, site, &t->plan, function);
 		else
 			++*strange;
 	}

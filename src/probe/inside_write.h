@@ -13,6 +13,8 @@ void insider_close(struct insider *in);
 
 /* From here on the program sees calls whose stacks are to be taken. */
 int insider_take_stacks(struct insider *in, enum attach_method method, int program, struct err *e);
+/* The same of texts that are told (CALL_TEXT). */
+int insider_take_texts(struct insider *in, enum attach_method method, int program, struct err *e);
 
 /* Probes the files of a scan that have places for it and are not probed in the process yet. Where
  * it cannot, a note says why. */

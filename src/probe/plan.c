@@ -357,13 +357,28 @@ static bool has_other_door(struct work *w, uint64_t address, size_t n)
 	return low < w->doors.len && w->doors.data[low] - address < n;
 }
 
+#define FUNCTION_MOST (1u << 18) /* bytes that are looked at */
+
+/* As inject/calls/texts.c knows objects: those of free-threaded builds begin otherwise. */
+static bool has_usual_objects(struct work *w)
+{
+	if (w->py_layout == -1)
+		w->py_layout = find_py_layout(w);
+	if (w->py_layout < 0)
+		return false;
+	const struct py_layout *l = &w->plan->layouts.data[w->py_layout];
+	return l->str_length == 16 && l->code_filename <= UINT8_MAX;
+}
+
 /* What a probe inside the process has to know. */
 static void look_inside(struct work *w, struct site *s, const struct elf_symbol *sym,
 			const uint8_t *code, size_t len, uint32_t place)
 {
 	const char *why = "not all of it is known";
 	/* all of the function is to be seen: it may jump back to where the jump is put */
-	if (sym->size == len)
+	if (w->entry->layer == LAYER_PYTHON && !has_usual_objects(w))
+		why = "this CPython's objects are not as usual";
+	else if (sym->size == len)
 		s->inside = inside_plan(&w->plan->probes.data[s->probe], code, len, place, &why);
 	if (s->inside.moved &&
 	    has_other_door(w, sym->address, (size_t)s->inside.kept + s->inside.moved)) {
@@ -386,8 +401,8 @@ static int visit_symbol(const struct elf_symbol *sym, void *ctx)
 	    any_glob_matches(en->exclude.data, en->exclude.len, sym->name))
 		return 0;
 	size_t len = sym->size ? sym->size : 16;
-	if (len > 1 << 16)
-		len = 1 << 16;
+	if (len > FUNCTION_MOST)
+		len = FUNCTION_MOST;
 	const uint8_t *code = elf_file_bytes(w->file, sym->address, len);
 	if (!code) {
 		w->result->refused++;

@@ -59,6 +59,7 @@ static void add_entry(struct buf *b, const struct cat_entry *en)
 		en->has_except,	    (uint64_t)en->error_except,
 		en->cost,	    en->stack_every,
 		en->off_by_default, en->expected,
+		en->variadic,
 	};
 	buf_add(b, numbers, sizeof(numbers));
 	add_text(b, en->id);
@@ -76,7 +77,7 @@ static void add_entry(struct buf *b, const struct cat_entry *en)
 }
 
 /* A field that is new belongs above, or an answer to another question is believed. */
-_Static_assert(sizeof(struct cat_entry) == 696, "struct cat_entry has changed");
+_Static_assert(sizeof(struct cat_entry) == 704, "struct cat_entry has changed");
 _Static_assert(sizeof(struct cat_arg) == 56, "struct cat_arg has changed");
 _Static_assert(sizeof(struct plan) == 72, "struct plan has changed");
 

@@ -452,6 +452,7 @@ static int parse_args(struct sig *s)
 	}
 	for (;;) {
 		if (take(s, "...")) {
+			s->entry->variadic = true;
 			if (take(s, ")"))
 				return 0;
 			return fail(s, s->p,
@@ -589,6 +590,7 @@ int cat_signature_parse(struct cat_entry *entry, const char *sig, size_t *ret_po
 	memcpy(entry->args, parsed.args, sizeof(entry->args));
 	entry->nargs = parsed.nargs;
 	entry->has_return = parsed.has_return;
+	entry->variadic = parsed.variadic;
 	entry->error = parsed.error;
 	entry->has_except = parsed.has_except;
 	entry->error_except = parsed.error_except;

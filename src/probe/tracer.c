@@ -48,6 +48,7 @@ static void choose_programs(struct tracer *t, bool can_hold)
 	set_role(b->progs.span_leave, !session, multi);
 	set_role(b->progs.moment, true, multi);
 	set_role(b->progs.inside_stack, t->opts.inside && t->opts.stacks, multi);
+	set_role(b->progs.inside_text, t->opts.inside, multi);
 	set_role(b->progs.pair_begin, true, multi);
 	set_role(b->progs.pair_end, true, multi);
 	set_role(b->progs.unwind_begins, can_hold, multi);
@@ -352,6 +353,9 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 	}
 	if (!rc && opts->inside)
 		rc = insider_open(&t->insider, opts->inside, e);
+	if (!rc && opts->inside)
+		rc = insider_take_texts(t->insider, t->method, prog_fd(t->bpf->progs.inside_text),
+					e);
 	if (!rc && opts->inside && opts->stacks)
 		rc = insider_take_stacks(t->insider, t->method, prog_fd(t->bpf->progs.inside_stack),
 					 e);

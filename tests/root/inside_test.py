@@ -6,6 +6,7 @@ processes and libraries, and what is recorded is what the kernel's probes record
 import collections
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -620,6 +621,84 @@ def _(t):
     expect(inside.exact == kernel.exact, differ(kernel.exact, inside.exact))
     expect(not kernel.untold() and not inside.untold(), "lost %r, inside %r" % (
         kernel.lost, inside.lost))
+
+
+PYTHONS = """
+import ctypes, os, re, sys, threading
+
+class Adder:
+    def __call__(self, x):
+        return x + 1
+
+api, said = ctypes.pythonapi, []
+call, text, import_ = api.PyObject_CallFunction, api.PyObject_Str, api.PyImport_ImportModuleLevelObject
+call.restype = import_.restype = ctypes.py_object
+for f, args in ((call, (None, None)), (import_, (None, None, None, None, 0))):
+    try:
+        f(*args)
+    except Exception as e:
+        said.append(type(e).__name__)
+for name in (5, "no_module_\u00e4\U0001f600", "no_" + "x" * 300):
+    try:
+        __import__(name)
+    except Exception as e:
+        said.append(type(e).__name__)
+many = call(ctypes.py_object(lambda *a: sum(i * x for i, x in enumerate(a))), b"i" * 90,
+            *map(ctypes.c_int, range(90)))
+def work(n):
+    for i in range(n):
+        import os.path
+    return sum(map(Adder(), range(n))) + len(re.sub("a", lambda m: "bb", "a" * n))
+sums = [work(200)]
+t = threading.Thread(target=lambda: sums.append(work(100)))
+t.start()
+t.join()
+for i in range(300): # code that is made and thrown away, at the same places again
+    sums.append(eval(compile("sum(map(lambda x: x * %d, range(3)))" % i, "f%d" % i, "eval")))
+    exec(compile("def f%d(x): return x\\nsums.append(sum(map(f%d, [1, 2])))" % (i, i), "g", "exec"))
+sys.stdout.flush()
+pid = os.fork()
+if not pid:
+    os._exit(sum(map(Adder(), range(9))))
+sums.append(os.waitpid(pid, 0)[1])
+print("sum", sum(sums), many, said)
+"""
+PYENV = "/root/.pyenv/versions"
+
+
+def pythons():
+    found = [PYTHON] if os.path.exists(PYTHON) else []
+    if os.path.isdir(PYENV):
+        found += ["%s/%s/bin/python3" % (PYENV, v) for v in sorted(os.listdir(PYENV))
+                  if re.match(r"3\.(8|9|1[0-9])\.", v)]
+    return found
+
+
+def sound(names):
+    """Without what is no name: where one was asked for that is no text, the kernel says what lies
+    there, or nothing."""
+    return {name: n for name, n in names.items() if re.match(r"import .*[a-z]|(?!import)", name)}
+
+
+@test("CPython's frames, types that are called and imports, in every interpreter here", 120)
+def _(t):
+    found = pythons()
+    if not found:
+        skip("there is no Python")
+    for python in found:
+        cmd = [python, "-S", "-c", PYTHONS]
+        alone = t.run(cmd)
+        kernel, inside = (
+            Calls(t, t.record(cmd, "--layers", "python", "--profile", "off", "--waits", "off",
+                              *where), layer="python") for where in (KERNEL, INSIDE))
+        for c in (kernel, inside):
+            expect(alone.status == 0 and sums(c.rec.ran.out) == sums(alone.out),
+                   "%s: untraced %s, traced %s" % (python, alone, c.rec.ran))
+        inside.expect_inside(2)
+        expect(inside.number("inside_calls") > 1000, "%s: inside %r" % (python, inside.meta))
+        more = collections.Counter(sound(inside.names)), collections.Counter(sound(kernel.names))
+        expect(more[0] == more[1], "%s: %s; lost %r, inside %r" % (
+            python, differ(more[1], more[0]), kernel.lost, inside.lost))
 
 
 @test("another eacgm puts its breakpoints into the same functions: before, and after", 90)

@@ -514,6 +514,30 @@ static void test_kept_fetches(void **state)
 		}
 }
 
+/* Of CPython's own functions, and of no user's that are said to be like them. */
+static void test_texts_of_python(void **state)
+{
+	struct cat_entry own = {.layer = LAYER_PYTHON, .origin = (char *)"built-in:python.yaml"};
+	struct cat_entry strange = {.layer = LAYER_PYTHON, .origin = (char *)"mine.yaml"};
+	static const enum arg_fetch texts[] = {FETCH_CSTRING, FETCH_PYSTRING, FETCH_PYCODE};
+	(void)state;
+	for (size_t i = 0; i < COUNT(texts); i++) {
+		struct probe_info info = probe_of(&own, "f");
+		add_arg(&info, ARG_REG, 1, texts[i], 0);
+		struct inside in = assert_planned(&info);
+		assert_int_equal(in.trust, CALL_TRUST_POINTERS);
+		assert_true(in.stack_words && in.stack_words < 64);
+		info.entry = &strange;
+		assert_refused(&info);
+	}
+	struct probe_info info = probe_of(&own, "f");
+	add_arg(&info, ARG_REG, 0, FETCH_TEXT, 0);
+	assert_refused(&info);
+	own.variadic = true; /* the language promises room for 127 */
+	info = probe_of(&own, "f");
+	assert_true(assert_planned(&info).stack_words >= 128);
+}
+
 static void test_kept_calls(void **state)
 {
 	struct cat_entry instant = {.instant = true}, usdt = {.usdt = true};
@@ -703,6 +727,7 @@ int main(void)
 		cmocka_unit_test(test_strange_in_place_overload),
 		cmocka_unit_test(test_trust_of_others),
 		cmocka_unit_test(test_kept_fetches),
+		cmocka_unit_test(test_texts_of_python),
 		cmocka_unit_test(test_kept_calls),
 		cmocka_unit_test(test_code),
 		cmocka_unit_test(test_file),
