@@ -22,6 +22,9 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests/root"))
+import pytorch  # noqa: E402
+
 LINE = re.compile(r"^(not )?ok\b\s*\d*\s*-?\s*(.*)$")
 PLAN = re.compile(r"^1\.\.(\d+)(\s*#\s*skip\s*(.*))?$", re.I)
 
@@ -157,6 +160,8 @@ def file_of(test):
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     only = sys.argv[2:]
+    if not only:
+        pytorch.there()  # in the environment from here on
     runner = Runner(dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP", EACGM_SOURCE_ROOT=str(ROOT),
                          EACGM_BUILD=str(build), EACGM=str(build / "eacgm"), LC_ALL="C.UTF-8",
                          ASAN_OPTIONS="detect_leaks=1:abort_on_error=0",

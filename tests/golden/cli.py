@@ -6,9 +6,11 @@ folder of its own. EACGM says which program is tested, build/eacgm where it does
 """
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -41,15 +43,23 @@ def job(path, seed, seconds, *fault):
     return path
 
 
+def cpu_s():
+    """CPU time of this process, and of the others that it has waited for."""
+    return sum(u.ru_utime + u.ru_stime for u in map(resource.getrusage, (
+        resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
 def main():
     print(f"1..{len(_tests)}")
     bad = 0
     for number, fn in enumerate(_tests, 1):
         name = fn.__name__.replace("_", " ")
+        began, used = time.monotonic(), cpu_s()
         with tempfile.TemporaryDirectory(prefix="eacgm-cli-") as folder:
             try:
                 fn(pathlib.Path(folder))
-                print(f"ok {number} - {name}")
+                print(f"ok {number} - {name} ({time.monotonic() - began:.1f} s, "
+                      f"CPU {cpu_s() - used:.1f} s)")
             except (AssertionError, OSError, ValueError, KeyError, IndexError, StopIteration,
                     subprocess.SubprocessError) as e:
                 bad += 1

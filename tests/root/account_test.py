@@ -6,9 +6,8 @@ import os
 import subprocess
 import time
 
-from harness import EACGM, expect, main, skip, test
+from harness import EACGM, PYTHON, expect, main, needs_torch, skip, test
 
-PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 JOBS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs")
 
 
@@ -223,8 +222,7 @@ def _(t):
 
 @test("a slow data loader of PyTorch", 180)
 def _(t):
-    if t.run([PYTHON, "-c", "import torch"], seconds=60).status:
-        skip("%s has no torch" % PYTHON)
+    needs_torch()
     _rec, found, truth = account(t, "loader")
     owners = found["main"]["owners"]
     expect(owners.get("data", 0) >= 0.5e9 * truth["waited"] - owners.get("runnable", 0),
@@ -234,8 +232,7 @@ def _(t):
 
 @test("a training that sleeps in front of each step is not told to wait for its batch", 180)
 def _(t):
-    if t.run([PYTHON, "-c", "import torch"], seconds=60).status:
-        skip("%s has no torch" % PYTHON)
+    needs_torch()
     _rec, found, truth = account(t, "sleepy")
     expect_seconds(found, "sleep", truth["waited"])
     phases = found["phases"]

@@ -6,17 +6,15 @@ lab/advice/run.py; here it is no more than there is."""
 import os
 import pathlib
 
-from harness import expect, main, skip, test
+from harness import PYTHON, expect, main, needs_torch, skip, test
 
-PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 BUSY = 0.35  # of its time in which the job could run and got no CPU: what it waits for is that
 PROGRAMS = pathlib.Path(__file__).resolve().parents[2] / "lab" / "advice" / "programs"
 
 
 def advice(t, name, *words):
     """Of a program that is recorded, by kind."""
-    if not os.path.exists(PYTHON) or t.run([PYTHON, "-c", "import torch"], seconds=60).status:
-        skip("no %s with torch" % PYTHON)
+    needs_torch()
     os.environ.update(ADVICE_DISK=t.dir, ADVICE_SCALE="0.25")
     rec = t.record([PYTHON, str(PROGRAMS / (name + ".py")), *words])
     found = rec.report["account"]

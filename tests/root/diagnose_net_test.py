@@ -32,8 +32,8 @@ time.sleep(1000)
 """
 
 
-def link(t):
-    needs(t)
+def link():
+    needs()
     why_no_link, why_no_drop = netns.why_not()
     if why_no_link or why_no_drop:
         skip(why_no_link or why_no_drop)
@@ -42,7 +42,7 @@ def link(t):
 
 def diagnosed(t, name, disturb):
     """What is said while disturb(link) is on, which returns what ends it."""
-    made = link(t)
+    made = link()
     try:
         how = {"interface": made.NAME, "spaces": tuple(made.spaces)}
         model = learned(t, **how)

@@ -30,7 +30,7 @@ def blamed(i, words):
 
 @test("the rank whose CPU others take is the straggler, and they are why", 120)
 def others_on_its_cpu(t):
-    needs(t)
+    needs()
     model, pids = learned(t), []
 
     def hogs(_folder):
@@ -55,7 +55,7 @@ def others_on_its_cpu(t):
 
 @test("the rank whose line is slow is the straggler, and the line is why", 120)
 def a_line_of_its_own(t):
-    needs(t)
+    needs()
     model = learned(t)
 
     def slow_line(folder):

@@ -11,9 +11,8 @@ import subprocess
 import time
 
 import models
-from harness import EACGM, ROOT, expect, main, skip, test
+from harness import EACGM, PYTHON, ROOT, expect, main, needs_torch, skip, test
 
-PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 OPTIONS = ["--layers", "torch"]
 HOGS = 4
 SECONDS, SLOW_FROM_S, SLOW_LEAST_S = 14, 6, 5
@@ -37,11 +36,6 @@ while time.monotonic() < end and not os.path.exists(sys.argv[-1]):
         o.step()
 """
 HOG = "import os\nos.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\nwhile True: pass"
-
-
-def needs_torch(t):
-    if t.run([PYTHON, "-c", "import torch"], seconds=60).status:
-        skip("%s has no torch" % PYTHON)
 
 
 kept = []  # the model, as bytes, and for how long jobs are slow: it is the same for all
@@ -152,7 +146,7 @@ def incident_in(said, was):
 
 @test("who takes the job's CPU is named, with what it cost")
 def rivals(t):
-    needs_torch(t)
+    needs_torch()
     model = learned(t)
     path, was = recorded(t, hogs)
     said = diagnosed(t, path, model)
@@ -171,7 +165,7 @@ def rivals(t):
 @test("who takes the job's CPU is told while it is taken, then that it is stopped; the report opens "
       "with it", 240)
 def live(t):
-    needs_torch(t)
+    needs_torch()
     model = learned(t)
     out, done = t.path("run.eacgm"), t.path("done")
     with open(t.path("said"), "w+") as err:
@@ -215,7 +209,7 @@ def live(t):
 
 @test("whose packets take the job's CPU is named")
 def packets_of_others(t):
-    needs_torch(t)
+    needs_torch()
     if len(os.sched_getaffinity(0)) < 2:
         skip("one CPU")
     if os.geteuid():
@@ -233,7 +227,7 @@ def packets_of_others(t):
 
 @test("a job that is stopped by a signal was stopped")
 def stopped(t):
-    needs_torch(t)
+    needs_torch()
     model = learned(t)
     path, was = recorded(t, stops)
     said = diagnosed(t, path, model)

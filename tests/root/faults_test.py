@@ -16,25 +16,19 @@ import sys
 import tarfile
 import types
 
-from harness import EACGM, ROOT, expect, main, skip, test
+from harness import EACGM, PYTHON, ROOT, expect, main, needs_torch, skip, test
 
 FAULTS = os.path.join(ROOT, "lab", "faults")
 RUN = os.path.join(FAULTS, "run.py")
 CAMPAIGN = os.path.join(FAULTS, "campaign.py")
 GPU_WORKLOADS = ("ddp_nvlink", "ddp_sockets", "gpt2", "cnn", "features", "generate")
 SO_RCVBUFFORCE = 33  # asm-generic/socket.h: beyond net.core.rmem_max, as root
-PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 
 sys.path.insert(0, FAULTS)
 from faults import FAULTS as ALL_FAULTS  # noqa: E402
 from lab import host, lanes, layout, netns, packs, plans, schedule  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 from lab.processes import descendants  # noqa: E402
-
-
-def needs_torch():
-    if not os.path.exists(PYTHON) or not host.has_torch(PYTHON):
-        skip("%s has no torch" % PYTHON)
 
 
 def seed_with(workload, faults, intensity):

@@ -6,17 +6,13 @@ import json
 import os
 
 import gpu
-from harness import EACGM, expect, main, skip, test
+from harness import EACGM, PYTHON, expect, main, needs_torch, test
 
-PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "flops_job.py")
 
 
 def recorded(t, what, *options):
-    if not os.path.exists(PYTHON):
-        skip("no %s" % PYTHON)
-    if t.run([PYTHON, "-c", "import torch"], seconds=60).status:
-        skip("%s has no torch" % PYTHON)
+    needs_torch()
     rec = t.record([PYTHON, JOB, what], *options)
     rec.known = json.loads(rec.ran.out)
     rec.flops = rec.report["flops"]

@@ -7,9 +7,8 @@ import os
 import subprocess
 import time
 
-from harness import EACGM, expect, skip
+from harness import EACGM, PYTHON, expect, needs_torch, skip
 
-PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 OPTIONS = ["--layers", "torch,nccl", "--profile", "cpu,offcpu"]
 SECONDS, SLOW_FROM_S, SLOW_S = 14, 6, 5  # launches are judged after some seconds of work
 
@@ -57,13 +56,10 @@ sys.exit(max(r.wait() for r in ranks))
 """ % RANK
 
 
-def needs(t):
+def needs():
     if len(os.sched_getaffinity(0)) < 2:
         skip("two ranks need two CPUs")
-    r = t.run([PYTHON, "-c", "import torch.distributed as d; assert d.is_gloo_available()"],
-              seconds=60)
-    if r.status:
-        skip("%s has no torch with gloo" % PYTHON)
+    needs_torch("gloo")
 
 
 def recorded(t, name, disturb=None, interface="lo", spaces=()):

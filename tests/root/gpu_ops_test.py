@@ -5,9 +5,8 @@ import collections
 import os
 
 from cupti_fakes import CUDA, FAKES, FIRST, JOB, cupti, expect_spans
-from harness import TARGETS, expect, main, skip, test
+from harness import PYTHON, TARGETS, expect, main, needs_torch, test
 
-PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 OPS_JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "ops_job.py")
 FAKE_CUDA = os.path.join(TARGETS, "gpu", "libcuda.so.1")
 
@@ -72,8 +71,7 @@ def _(t):
 # ---- operators and launches with the real PyTorch, without a GPU ----
 
 def record_ops(t, how, *words, options=("--layers", "torch,cuda", "--profile", "off")):
-    if not os.path.exists(PYTHON) or t.run([PYTHON, "-c", "import torch"], seconds=60).status:
-        skip("%s has no torch" % PYTHON)
+    needs_torch()
     return t.record([PYTHON, OPS_JOB, *words], "--gpu-timeline", "--operators", how, *options,
                     env=dict(cupti(t) if how != "none" else {}, FAKE_CUDA=FAKE_CUDA))
 

@@ -8,7 +8,7 @@ its command line only.
 
 Environment: EACGM_BUILD (default build), EACGM (default BUILD/eacgm), EACGM_TARGETS (the
 folder of the built targets, default BUILD/tests/root/targets), EACGM_TEST_SLOW (factor
-for all time limits).
+for all time limits), and those of pytorch.py.
 Arguments of a test file: parts of names; only tests whose names hold one are run.
 """
 
@@ -16,6 +16,7 @@ import collections
 import glob
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -23,6 +24,8 @@ import sys
 import tempfile
 import time
 import traceback
+
+import pytorch
 
 # a shell that starts jobs in the background has them ignore it, and children would inherit that
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -37,6 +40,7 @@ TARGETS = os.path.abspath(os.environ.get("EACGM_TARGETS",
                                          os.path.join(BUILD, "tests", "root", "targets")))
 SLOW = float(os.environ.get("EACGM_TEST_SLOW", "1"))
 LIBTARGET = os.path.join(TARGETS, "libtarget.so")
+PYTHON = pytorch.PYTHON
 
 PUSH = "libtarget.so:target_push(u64 a) -> u64"
 
@@ -53,6 +57,11 @@ class TimedOut(Exception):
 
 def skip(reason):
     raise Skip(reason)
+
+
+def needs_torch(part="torch"):
+    if part not in pytorch.there():
+        skip("%s has no %s" % (PYTHON, "torch" if part == "torch" else "torch with " + part))
 
 
 def target(name):
@@ -387,6 +396,12 @@ def _run_one(name, seconds, fn):
         t.clean()
 
 
+def cpu_s():
+    """CPU time of this process, and of the others that it has waited for."""
+    return sum(u.ru_utime + u.ru_stime for u in map(resource.getrusage, (
+        resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
 def main():
     wanted = sys.argv[1:]
     chosen = [x for x in _tests if not wanted or any(w in x[0] for w in wanted)]
@@ -403,13 +418,13 @@ def main():
     print("1..%d" % len(chosen), flush=True)
     failed = 0
     for i, (name, seconds, fn) in enumerate(chosen, 1):
-        began = time.monotonic()
+        began, used = time.monotonic(), cpu_s()
         outcome, why = _run_one(name, seconds, fn)
         took = time.monotonic() - began
         if outcome == "skip":
             print("ok %d - %s # SKIP %s" % (i, name, why))
         else:
-            print("%s %d - %s (%.1f s)" % (outcome, i, name, took))
+            print("%s %d - %s (%.1f s, CPU %.1f s)" % (outcome, i, name, took, cpu_s() - used))
         if outcome == "not ok":
             failed += 1
             for line in why.splitlines():

@@ -8,9 +8,8 @@ import collections
 import json
 import os
 
-from harness import EACGM, expect, main, skip, test
+from harness import EACGM, PYTHON, expect, main, needs_torch, test
 
-PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "phases_job.py")
 KINDS = {"train": "training", "eval": "evaluation", "token": "inference"}
 PHASES = ("load", "forward", "backward", "optimizer", "other")
@@ -19,10 +18,7 @@ PHASES = ("load", "forward", "backward", "optimizer", "other")
 def recorded(t, kind, *options, steps="60"):
     """The recording and the loop's log. The loop goes before other work of the machine: when it
     is kept from its CPU between the log and an operation, nobody knows in which phase."""
-    if not os.path.exists(PYTHON):
-        skip("no %s" % PYTHON)
-    if t.run([PYTHON, "-c", "import torch"], seconds=60).status:
-        skip("%s has no torch" % PYTHON)
+    needs_torch()
     log = t.path("log.jsonl")
     rec = t.record(["nice", "-n", "-19", PYTHON, JOB, kind, "--steps", steps, "--tell", log],
                    "--layers", "torch", "--profile", "off", *options)

@@ -12,9 +12,8 @@ import math
 import os
 import re
 
-from harness import EACGM, ROOT, expect, main, skip, stolen_ns, target, test
+from harness import (EACGM, PYTHON, ROOT, expect, main, needs_torch, skip, stolen_ns, target, test)
 
-PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 JOBS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs")
 TICK_NS = 1e9 / 99
 GIL = """
@@ -110,8 +109,7 @@ def _(t):
 
 @test("PyTorch: 99 % of the samples reach the thread's start, and the others say why not", 180)
 def _(t):
-    if t.run([PYTHON, "-c", "import torch"], seconds=60).status:
-        skip("%s has no torch" % PYTHON)
+    needs_torch()
     rec = t.record([PYTHON, os.path.join(ROOT, "bench", "train.py"), "--steps", "1000"],
                    "--profile", "cpu")
     reasons = collections.Counter()

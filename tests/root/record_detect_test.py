@@ -16,18 +16,13 @@ sys.path.insert(0, str(ROOT / "tests/golden"))
 import perfetto_check  # noqa: E402
 
 import models
-from harness import EACGM, Recording, expect, expect_one_line, log_of, main, skip, test
+from harness import (EACGM, PYTHON, Recording, expect, expect_one_line, log_of, main, needs_torch,
+                     skip, test)
 
-PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "rhythm_job.py")
 OPTIONS = ["--layers", "torch", "--profile", "off"]
 # Of the host's counters (preemptions) a busy machine tells as well: they are not asked for here.
 WORK = r"eacgm: anomaly: (torch|step), pid %d: (.*)"
-
-
-def needs_torch(t):
-    if t.run([PYTHON, "-c", "import torch"], seconds=60).status:
-        skip("%s has no torch" % PYTHON)
 
 
 SLOW_FROM_S = 8
@@ -129,7 +124,7 @@ def check_timeline(t, recording):
 
 @test("a job that slows down is told while it does", 180)
 def _(t):
-    needs_torch(t)
+    needs_torch()
     model, job = learned(t)
     slow = start(t, "slow", model, *job)
     out, _ = slow.communicate(timeout=60)
@@ -170,7 +165,7 @@ def _(t):
 @test("a line of the job's own that takes longer is told while it does, and not the call after it",
       180)
 def _(t):
-    needs_torch(t)
+    needs_torch()
     model, args = learned(t)
     job, watcher = start_watched(t, model, *args, "prepare")
     out, _ = job.communicate(timeout=60)

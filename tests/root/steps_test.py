@@ -6,24 +6,16 @@ import bisect
 import json
 import os
 
-from harness import ROOT, expect, main, skip, test
+from harness import PYTHON, ROOT, expect, main, needs_torch, test
 
-PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 LOOPS = os.path.join(ROOT, "tests", "gpu", "jobs", "loops.py")
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "steps_job.py")
 KINDS = {"train": "training", "eval": "evaluation", "token": "inference", "infer": "inference"}
 
 
-def needs_torch(t):
-    if not os.path.exists(PYTHON):
-        skip("no %s" % PYTHON)
-    if t.run([PYTHON, "-c", "import torch"], seconds=60).status:
-        skip("%s has no torch" % PYTHON)
-
-
 def recorded(t, script, *args):
     """The recording and what the loop says of its steps."""
-    needs_torch(t)
+    needs_torch()
     truth = t.path("truth.jsonl")
     # inside: the loops are quicker so, and what is recorded is the same (inside_test.py)
     rec = t.record([PYTHON, script, *args, "--tell", truth], "--layers", "torch", "--profile",
@@ -127,7 +119,7 @@ def _(t):
 
 @test("a job that runs already: whole steps only", 120)
 def _(t):
-    needs_torch(t)
+    needs_torch()
     truth = t.path("truth.jsonl")
     job = t.start([PYTHON, LOOPS, "train", "--device", "cpu", "--steps", "2500", "--tell", truth])
     t.wait_for(lambda: b"libtorch_cpu" in open("/proc/%d/maps" % job.pid, "rb").read(),

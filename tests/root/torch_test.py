@@ -8,19 +8,11 @@ import os
 import pathlib
 import sys
 
-from harness import EACGM, expect, main, skip, test
+from harness import EACGM, PYTHON, expect, main, needs_torch, test
 
-PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "torch_job.py")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TORCH = ("--layers", "torch", "--everything")
-
-
-def needs_torch(t):
-    if not os.path.exists(PYTHON):
-        skip("no %s" % PYTHON)
-    if t.run([PYTHON, "-c", "import torch"], seconds=60).status:
-        skip("%s has no torch" % PYTHON)
 
 
 def counts(rec):
@@ -31,18 +23,42 @@ def counts(rec):
     return c
 
 
+kept = {}  # what ran with which arguments, once for all tests; of a recording its report
+
+
+def once(fn):
+    def of(t, *words):
+        if (fn, words) not in kept:
+            kept[fn, words] = fn(t, *words)
+        return kept[fn, words]
+    return of
+
+
+@once
 def recorded(t, what, *options):
     rec = t.record([PYTHON, JOB, what], *(options or TORCH))
     rec.counts = counts(rec)
     return rec
 
 
+@once
+def alone(t, what):
+    return t.run([PYTHON, JOB, what])
+
+
+@once
 def profiled(t, what):
     out = t.path("profile.json")
     r = t.run([PYTHON, JOB, what, out])
     expect(r.status == 0, "profiled run: %s" % r)
     with open(out) as f:
         return collections.Counter(json.load(f))
+
+
+def expect_undisturbed(t, rec, what):
+    by_itself = alone(t, what)
+    expect(rec.ran.out == by_itself.out and by_itself.out, "alone %s traced %s" % (
+        by_itself, rec.ran))
 
 
 TRAINING = """
@@ -63,7 +79,7 @@ MADE = [("aten::addmm", "AddmmBackward0"), ("aten::gelu", "GeluBackward0"),
 
 @test("a backward node has an arrow from the operator that made it", 120)
 def _(t):
-    needs_torch(t)
+    needs_torch()
     sys.path.insert(0, str(ROOT / "tests" / "golden"))
     import perfetto_check
     rec, out = t.record([PYTHON, "-c", TRAINING], "--layers", "torch"), t.path("out.pftrace")
@@ -82,14 +98,14 @@ torch.save({"a": torch.ones(1000), "b": torch.ones(5)}, sys.argv[1])
 
 @test("torch.save is traced without Python's frames", 120)
 def _(t):
-    needs_torch(t)
+    needs_torch()
     rec = t.record([PYTHON, "-c", SAVING, t.path("saved.pt")], "--layers", "torch")
     expect(counts(rec)["torch.save"] >= 3, "calls: %r" % counts(rec))  # two tensors, and the end
 
 
 @test("the first operator call of a program is in the recording", 120)
 def _(t):
-    needs_torch(t)
+    needs_torch()
     before, rec = recorded(t, "none"), recorded(t, "first")
     made = rec.counts - before.counts
     expect(made["aten::tanh"] == 1 and made["aten::zeros"] == 1, "seen: %r" % made)
@@ -98,7 +114,7 @@ def _(t):
 
 @test("operators: as many as the script calls, and as torch.profiler counts", 240)
 def _(t):
-    needs_torch(t)
+    needs_torch()
     before, rec, known = recorded(t, "none"), recorded(t, "all"), profiled(t, "all")
     made = json.loads(rec.ran.out)
     seen = rec.counts - before.counts
@@ -118,7 +134,7 @@ def _(t):
 
 @test("autograd: each node by its name, as often as the model has it", 240)
 def _(t):
-    needs_torch(t)
+    needs_torch()
     rec, known = recorded(t, "all"), profiled(t, "all")
     prefix = "autograd::engine::evaluate_function: "
     # The profiler gives an accumulation its full class name.
@@ -137,7 +153,7 @@ def _(t):
 
 @test("a nested operator is known as nested", 120)
 def _(t):
-    needs_torch(t)
+    needs_torch()
     rec = recorded(t, "all")
     outer = rec.function("aten::max_pool2d")
     inner = rec.function("aten::max_pool2d_with_indices")
@@ -147,26 +163,24 @@ def _(t):
 
 @test("a thousand operators that raise: the job is unharmed, the calls are there", 240)
 def _(t):
-    needs_torch(t)
-    alone = t.run([PYTHON, JOB, "errors"])
+    needs_torch()
     rec = recorded(t, "errors")
-    expect(rec.ran.out == alone.out and alone.out, "alone %s traced %s" % (alone, rec.ran))
+    expect_undisturbed(t, rec, "errors")
     expect(rec.counts["aten::linear"] == 500, "aten::linear: %d" % rec.counts["aten::linear"])
     expect(rec.counts["aten::mm"] >= 501, "aten::mm: %d" % rec.counts["aten::mm"])
 
 
 @test("all layers at once, errors included: the job prints what it prints untraced", 240)
 def _(t):
-    needs_torch(t)
-    alone = t.run([PYTHON, JOB, "errors"])
+    needs_torch()
     rec = recorded(t, "errors", "--layers", "torch,python")
-    expect(rec.ran.out == alone.out and alone.out, "alone %s traced %s" % (alone, rec.ran))
+    expect_undisturbed(t, rec, "errors")
     expect(rec.counts["aten::linear"] == 500, "aten::linear: %d" % rec.counts["aten::linear"])
 
 
 @test("mode stats counts the operators alike", 240)
 def _(t):
-    needs_torch(t)
+    needs_torch()
     trace, stats = recorded(t, "all"), recorded(t, "all", *TORCH, "--mode", "stats")
     expect(trace.counts == stats.counts, "differing: %r" % {
         n: (trace.counts[n], stats.counts[n]) for n in trace.counts | stats.counts
@@ -175,7 +189,7 @@ def _(t):
 
 @test("all operators are attached, and the report says how and how fast", 120)
 def _(t):
-    needs_torch(t)
+    needs_torch()
     rec = recorded(t, "none")
     attach = rec.report["recording"]["attach"]
     print("# %s places in %s ms by %s" % (attach["sites"], attach["ms"], attach["method"]))

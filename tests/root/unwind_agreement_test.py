@@ -14,7 +14,7 @@ import collections
 import math
 import os
 
-from harness import BUILD, ROOT, expect, main, skip, target, test
+from harness import BUILD, PYTHON, ROOT, expect, main, needs_torch, skip, target, test
 
 TOOL = os.path.abspath(os.path.join(BUILD, "tests", "unwind_agreement"))
 STOPS = int(os.environ.get("EACGM_AGREEMENT_STOPS", "40"))
@@ -76,10 +76,8 @@ def _(t):
 
 @test("PyTorch training: its C++, BLAS and the interpreter", 120)
 def _(t):
-    python = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
-    if t.run([python, "-c", "import torch"], seconds=60).status:
-        skip("%s has no torch" % python)
-    n = agreement(t, [python, os.path.join(ROOT, "bench", "train.py"), "--steps", 10000000,
+    needs_torch()
+    n = agreement(t, [PYTHON, os.path.join(ROOT, "bench", "train.py"), "--steps", 10000000,
                       "--warmup", 5], "--until", "warm", stops=2 * STOPS)
     expect_agreement(n, "PyTorch")
 

@@ -15,10 +15,9 @@ import subprocess
 import termios
 import time
 
-from harness import (EACGM, LIBTARGET, TimedOut, expect, expect_one_line, main, probes, skip, target,
-                     test)
+from harness import (EACGM, LIBTARGET, PYTHON, TimedOut, expect, expect_one_line, main, needs_torch,
+                     probes, skip, target, test)
 
-PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "rhythm_job.py")
 ROWS, COLUMNS = 24, 100
 CALLS = probes("libtarget.so:target_push(u64 a) -> u64")
@@ -148,14 +147,9 @@ def start_calls(t, seconds=25):
     return job
 
 
-def needs_torch(t):
-    if t.run([PYTHON, "-c", "import torch"], seconds=60).status:
-        skip("%s has no torch" % PYTHON)
-
-
 @test("the screen shows calls, steps and cost of a training; q ends it, the job goes on", 60)
 def _(t):
-    needs_torch(t)
+    needs_torch()
     job = t.start([PYTHON, JOB, "25"], stdout=subprocess.PIPE, text=True)
     time.sleep(3)
     w = Terminal(t, [EACGM, "watch", "-p", job.pid])
@@ -187,7 +181,7 @@ def _(t):
 
 @test("without a terminal the steps of each process have a line for each interval", 60)
 def _(t):
-    needs_torch(t)
+    needs_torch()
     jobs = [t.start([PYTHON, JOB, "40"], stdout=subprocess.DEVNULL) for _i in range(2)]
     pids = ",".join(str(job.pid) for job in jobs)
     t.wait_for(lambda: all("libtorch_cpu" in open("/proc/%d/maps" % job.pid).read()
