@@ -283,10 +283,20 @@ size_t windows_threads(const struct windows *w)
 	return w->threads.len;
 }
 
+/* Whether a place is that of the first that is not before the number. */
+static bool is_place_of(const struct process *p, size_t at, uint64_t number)
+{
+	return at >= p->first && at <= p->open.len &&
+	       (at == p->first || p->open.data[at - 1]->number < number) &&
+	       (at == p->open.len || p->open.data[at]->number >= number);
+}
+
 /* The first that is not before the number; mostly that of the last question, or the one after. */
 static size_t place_of(struct process *p, uint64_t number)
 {
 	size_t low = p->first, high = p->open.len, next = p->recent + 1;
+	if (is_place_of(p, p->recent, number))
+		return p->recent;
 	if (next > low && next < high && p->open.data[next]->number == number)
 		return p->recent = next;
 	while (low < high) {

@@ -206,6 +206,7 @@ static void sweep(struct outlook *o, uint64_t now_ns)
 			end_one(o, s);
 		map64_del(&o->by_name, name_hash(s->of, &s->who));
 		clear(s);
+		o->vacant++;
 	}
 }
 
@@ -217,10 +218,12 @@ static struct series *room(struct outlook *o, uint64_t now_ns, uint32_t *ret_at)
 		return o->series[o->len++];
 	}
 	sweep(o, now_ns);
-	for (uint32_t i = 0; i < o->len; i++) {
+	for (uint32_t i = 0; o->vacant && i < o->len; i++) {
 		*ret_at = i;
-		if (!o->series[i]->of)
+		if (!o->series[i]->of) {
+			o->vacant--;
 			return o->series[i];
+		}
 	}
 	return NULL;
 }

@@ -24,7 +24,7 @@ struct series {
 struct outlook {
 	struct outlook_options options;
 	struct series *series[OUTLOOK_SERIES_MOST];
-	uint32_t len;
+	uint32_t len, vacant;	/* of these so many are given away */
 	struct map64 by_number; /* of a metric -> a place, see place_of; NOT_ASKED */
 	struct map64 by_name;	/* hash of who and what -> place in series */
 	uint64_t swept_ns, looked_ns, warnings, left_out;
