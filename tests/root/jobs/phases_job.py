@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import nn
 
 KINDS = {}
-WIDTH, BATCH, SAMPLE_S = 768, 16, 0.002
+WIDTH, BATCH, SAMPLE_S = 384, 16, 0.002
 
 
 def kind(fn):
