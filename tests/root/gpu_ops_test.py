@@ -76,6 +76,19 @@ def record_ops(t, how, *words, options=("--layers", "torch,cuda", "--profile", "
                     env=dict(cupti(t) if how != "none" else {}, FAKE_CUDA=FAKE_CUDA))
 
 
+kept = []  # a recording of callbacks, read: it is the same for all tests that look at one
+STEPS = 200
+
+
+def by_callbacks(t):
+    if not kept:
+        rec = record_ops(t, "callbacks", str(STEPS))
+        expect(rec.calls and rec.report, "nothing was recorded")
+        kept.append(rec)
+    expect_callbacks(kept[0])
+    return kept[0]
+
+
 def between(rec):
     """The torch layer's calls between the job's "begin" and "end"."""
     at = {line.split()[0]: int(line.split()[1]) for line in rec.ran.out.splitlines()
@@ -107,11 +120,10 @@ def nesting(calls, outer, inner):
 
 @test("operators by PyTorch's callbacks are those that probes see, name by name", 180)
 def _(t):
-    by_probes, by_callbacks = record_ops(t, "probes", "40"), record_ops(t, "callbacks", "40")
+    by_probes = record_ops(t, "probes", str(STEPS))
     expect(not notes(by_probes, "operators"), "%r" % by_probes.report["notes"])
-    expect_callbacks(by_callbacks)
-    a, b = between(by_probes), between(by_callbacks)
-    expect(names(a)["aten::linear"] == names(a)["AddmmBackward0"] == 80, "%r" % names(a))
+    a, b = between(by_probes), between(by_callbacks(t))
+    expect(names(a)["aten::linear"] == names(a)["AddmmBackward0"] == 2 * STEPS, "%r" % names(a))
     expect(names(a) == names(b), "by probes %r, by callbacks %r" % (names(a) - names(b),
                                                                     names(b) - names(a)))
     for outer, inner in (("aten::linear", "aten::addmm"), ("backward", "AddmmBackward0"),
@@ -127,7 +139,7 @@ def _(t):
            tuple(outermost))
     sequences = [c["args"]["sequence"] for c in b if c["name"] == "AddmmBackward0"]
     expect(sequences == [c["args"]["sequence"] for c in a if c["name"] == "AddmmBackward0"] and
-           len(set(sequences)) == 80, "sequence numbers: %r" % sequences[:5])
+           len(set(sequences)) == 2 * STEPS, "sequence numbers: %r" % sequences[:5])
 
 
 @test("the change from probes to callbacks in the midst loses nothing and doubles nothing", 120)
@@ -145,8 +157,7 @@ def _(t):
 
 @test("time in callees is taken from callers, whoever told which", 120)
 def _(t):
-    rec = record_ops(t, "callbacks", "200")
-    expect_callbacks(rec)
+    rec = by_callbacks(t)
     f = {f["name"]: f for f in rec.report["functions"]}
     for name in ("backward", "AddmmBackward0", "aten::linear"):
         self_ns, total_ns = f[name]["self_ns"], f[name]["total_ns"]
@@ -156,11 +167,10 @@ def _(t):
 
 @test("launches by CUPTI's callbacks have their kernels, arguments and operators", 120)
 def _(t):
-    rec = record_ops(t, "callbacks", "60")
-    expect_callbacks(rec)
+    rec = by_callbacks(t)
     made = [line.split()[1:] for line in rec.ran.out.splitlines() if line.startswith("launch ")]
     seen = [c for c in between(rec) if "grid" in c["args"]]
-    expect(len(made) == len(seen) == 60, "%d made, %d seen" % (len(made), len(seen)))
+    expect(len(made) == len(seen) == STEPS, "%d made, %d seen" % (len(made), len(seen)))
     for m, c in zip(made, seen):
         a = c["args"]
         expect(m[1] == ("_Z9small_addPfi" if "small_add" in c["name"] else c["name"]),
