@@ -51,7 +51,7 @@ def expect_speed(before, during, after):
 
 def trace_then(t, end):
     """A job is traced for a second and a half, then end(eacgm) is done."""
-    job = Spinner(t, 7.5)
+    job = Spinner(t, 40)
     began = now()
     time.sleep(1.5)
     attached = now()
@@ -61,6 +61,8 @@ def trace_then(t, end):
     ended = now()
     end(rec)
     gone = now()
+    t.wait_for(lambda: job.read()[-1][0] > gone + 1_700_000_000, "the job goes on")
+    open(job.tells + ".enough", "w").close()
     r = t.finish(job.p)
     expect(r.status == 0, "the job: %s" % r)
     expect_speed(job.rate(began, attached), job.rate(traced, ended),

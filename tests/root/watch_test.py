@@ -150,7 +150,8 @@ def start_calls(t, seconds=25):
 @test("the screen shows calls, steps and cost of a training; q ends it, the job goes on", 60)
 def _(t):
     needs_torch()
-    job = t.start([PYTHON, JOB, "25"], stdout=subprocess.PIPE, text=True)
+    job = t.start([PYTHON, JOB, "50"], stdout=subprocess.PIPE, text=True,
+                  env=dict(os.environ, RHYTHM_UNTIL=t.path("enough")))
     time.sleep(3)
     w = Terminal(t, [EACGM, "watch", "-p", job.pid])
     # calls a second; there are fewer at first
@@ -174,6 +175,7 @@ def _(t):
     w.expect_restored()
     expect(b"eacgm: watched " in w.bytes, "%r" % w.bytes[-200:])
     expect(job.poll() is None, "the job has ended")
+    open(t.path("enough"), "w").close()
     out, _ = job.communicate(timeout=40)
     expect(job.returncode == 0 and out.startswith("steps "), "the job: %s %s" % (
         job.returncode, out))

@@ -8,8 +8,9 @@
  *   family into CMD ARG...  one call, then exec of CMD
  *   family calls N          N calls
  *   family wait N FIFO      prints "ready", waits for a line of FIFO, then fork 2 and N calls
- *   family spin SEC TELLS   calls without end for SEC seconds; each tenth of a second
- *                           appends "TIME_NS CALLS" to the file TELLS
+ *   family spin SEC TELLS   calls without end for SEC seconds, or until there is a file
+ *                           TELLS.enough; each tenth of a second appends "TIME_NS CALLS" to
+ *                           the file TELLS
  *
  * A call is target_push. Prints "target_push CALLS" for each process, once. */
 #include <inttypes.h>
@@ -110,6 +111,8 @@ static int run_spin(double seconds, const char *tells)
 	FILE *f = fopen(tells, "w");
 	if (!f)
 		return 96;
+	char enough[4096];
+	snprintf(enough, sizeof(enough), "%s.enough", tells);
 	uint64_t calls = 0, start_ns = now_ns(), tell_ns = start_ns;
 	while (now_ns() - start_ns < (uint64_t)(seconds * 1e9)) {
 		for (int i = 0; i < 200; i++)
@@ -121,6 +124,8 @@ static int run_spin(double seconds, const char *tells)
 		fprintf(f, "%" PRIu64 " %" PRIu64 "\n", now_ns(), calls);
 		fflush(f);
 		tell_ns += 100000000;
+		if (!access(enough, F_OK))
+			break;
 	}
 	fclose(f);
 	printf("target_push %" PRIu64 "\n", calls);
