@@ -5,10 +5,10 @@ cmocka, scripts by themselves. A program that crashes, hangs or plans more than 
 reports counts as failed.
 
 Most tests of the tracer wait more than they work, so two of them run at a time. A third lane has
-the time that they leave: for what needs no tracing, and for what waits nearly all the time (WAITS).
-Those of ALONE have the machine to themselves. Tests that trace live processes share the machine
-with whatever else its host runs: they wait for conditions, never for times, and a failure is a
-failure.
+the time that they leave, for what needs no tracing; once that is done it takes tests of the tracer
+as well. Those of ALONE run one by one, and beside them nothing but what waits nearly all the time
+(WAITS); those of SOLE run by themselves. Tests that trace live processes share the machine with
+whatever else its host runs: they wait for conditions, never for times, and a failure is a failure.
 
 usage: run.py BUILD [PART OF A NAME...]; with names, one at a time.
 """
@@ -25,21 +25,22 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/root"))
 import pytorch  # noqa: E402
 
+CPU = re.compile(r"\([\d.]+ s, CPU ([\d.]+) s\)$", re.M)
 LINE = re.compile(r"^(not )?ok\b\s*\d*\s*-?\s*(.*)$")
 PLAN = re.compile(r"^1\.\.(\d+)(\s*#\s*skip\s*(.*))?$", re.I)
 
 
-LANES = 2
-ALONE = {  # they compare two clocks, count what the whole machine has, or take its CPUs from a job
+ALONE = {  # they compare two clocks, count what the whole machine has, or take a job's CPUs
     "advice_test.py", "diagnose_net_test.py", "diagnose_ranks_test.py", "diagnose_test.py",
-    "profile_test.py", "profile_hostile_test.py", "profile_follow_test.py",
-    "account_test.py", "waits_test.py", "unwind_agreement_test.py", "harm_test.py",
-    "net_test.py", "gpu_timeline_test.py",
+    "profile_test.py", "profile_hostile_test.py", "account_test.py", "waits_test.py",
+    "unwind_agreement_test.py", "harm_test.py", "gpu_timeline_test.py",
 }
-
+SOLE = {"profile_follow_test.py"}  # looks at all that the machine runs
 WAITS = {"outlook_test.py"}
-LONG = ("phases_test.py", "faults_test.py", "gpu_timeline_attach_test.py", "gpu_ops_test.py",
-        "steps_test.py", "watch_test.py", "torch_test.py", "record_detect_test.py")
+LONG = ("watch_test.py", "faults_test.py", "gpu_timeline_attach_test.py", "steps_test.py",
+        "phases_test.py", "gpu_ops_test.py", "record_detect_test.py", "hostile_test.py",
+        "gpu_nccl_test.py", "torch_test.py", "crafted_cli_test.py", "pace_alarms_test",
+        "score_test.py", "campaign.py", "detector_test")
 
 Outcome = collections.namedtuple("Outcome", "passed failed skipped lines")
 
@@ -107,16 +108,17 @@ class Runner:
         with self.lock:
             self.outcomes[name] = outcome
             word = "FAIL" if outcome.failed else "done"
-            print("\n".join(outcome.lines + [f"{word} {name} ({time.monotonic() - start:.1f} s)"]))
+            took = f"{time.monotonic() - start:.1f} s"
+            if cpu := CPU.findall(text):
+                took += f", CPU {sum(map(float, cpu)):.1f} s"
+            print("\n".join(outcome.lines + [f"{word} {name} ({took})"]))
             if outcome.failed:
                 print("\n".join("    " + line for line in text.splitlines()[-60:]))
             sys.stdout.flush()
 
-    def run_all(self, tests, lanes, beside=()):
-        """beside: of these one at a time, and as many as there are lanes once tests are done."""
-        waiting, others = collections.deque(tests), collections.deque(beside)
-
-        def lane(queues):
+    def run_all(self, *lanes):
+        """Each lane runs one test at a time, of the first of its queues that has one."""
+        def run_lane(queues):
             while True:
                 with self.lock:
                     queue = next((q for q in queues if q), None)
@@ -125,9 +127,7 @@ class Runner:
                     test = queue.popleft()
                 self.run(*test)
 
-        threads = [threading.Thread(target=lane, args=([waiting, others],)) for _ in range(lanes)]
-        if others:
-            threads.append(threading.Thread(target=lane, args=([others],)))
+        threads = [threading.Thread(target=run_lane, args=(queues,)) for queues in lanes]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -157,6 +157,28 @@ def file_of(test):
     return os.path.basename(test[0])
 
 
+def longest_first(tests):
+    """A lane that begins a long one at the end leaves the others idle."""
+    return sorted(tests, key=lambda test: (*LONG, file_of(test)).index(file_of(test)))
+
+
+def queue_of(tests, *how):
+    return collections.deque((*test, *how) for test in longest_first(tests))
+
+
+def run_in_lanes(runner, tests):
+    def those_of(names):
+        return [test for test in tests if file_of(test) in names]
+    apart = those_of(ALONE | SOLE | WAITS)
+    others = [test for test in tests if test not in apart]
+    traces = queue_of(test for test in others if is_of_root(test))
+    beside = queue_of([test for test in others if not is_of_root(test)], BESIDE)
+    runner.run_all((traces, beside), (traces, beside), (beside, traces))
+    alone, waits, sole = (queue_of(those_of(names)) for names in (ALONE, WAITS, SOLE))
+    runner.run_all((alone, waits), (waits,))
+    runner.run_all((sole,))
+
+
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     only = sys.argv[2:]
@@ -168,16 +190,9 @@ def main():
                          UBSAN_OPTIONS="halt_on_error=1"))
     tests = [test for test in tests_of(build) if not only or any(o in test[0] for o in only)]
     if only:
-        runner.run_all(tests, 1)
+        runner.run_all((collections.deque(tests),))
     else:
-        alone = [test for test in tests if file_of(test) in ALONE]
-        waits = [test for test in tests if file_of(test) in WAITS]
-        traces = [test for test in tests if is_of_root(test) and test not in alone + waits]
-        # The long ones first: a lane that begins one at the end leaves the others idle.
-        traces.sort(key=lambda test: file_of(test) not in LONG)
-        runner.run_all(traces, LANES,
-                       waits + [(*test, BESIDE) for test in tests if not is_of_root(test)])
-        runner.run_all(alone, 1)
+        run_in_lanes(runner, tests)
     passed, failed, skipped = (sum(getattr(o, what) for o in runner.outcomes.values())
                                for what in ("passed", "failed", "skipped"))
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
