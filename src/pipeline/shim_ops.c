@@ -232,6 +232,8 @@ void shim_ops_take_told(struct pipeline *p)
 {
 	struct shim_ops *s = p->shim_ops;
 	s->now_ns = monotonic_ns();
+	if (s->told.len)
+		pipeline_take_messages(p); /* probes are known before they tell anything */
 	for (size_t i = 0; i < s->told.len; i++) {
 		struct rec_call_stack *row = &s->told.data[i];
 		struct rec_call *c = &row->call;
