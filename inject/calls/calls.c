@@ -24,8 +24,6 @@
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-#define LOWEST 4096 /* no address is below */
-
 struct call_site eacgm_call_sites[CALL_SITES_MOST]
 	__attribute__((visibility("default"), aligned(64)));
 uint32_t eacgm_call_used __attribute__((visibility("default"))) = 0;

@@ -13,7 +13,6 @@
 
 #include "../ticks.h"
 
-#define LOWEST	     4096	 /* no address is below */
 #define OB_TYPE	     8		 /* PyObject, Include/object.h: not in free-threaded builds */
 #define TP_FLAGS     168	 /* PyTypeObject, Include/cpython/object.h */
 #define IS_STR	     (1UL << 28) /* Py_TPFLAGS_UNICODE_SUBCLASS */

@@ -6,6 +6,8 @@
 
 #include "wire/call_ring.h"
 
+#define LOWEST 4096 /* no address is below */
+
 /* What the call is to hold for the text at value, which is fetched so; it may be followed as the
  * probed function does. False: there is none. */
 bool calls_text(const struct call_site *site, const struct arg_desc *a, uint64_t value,
