@@ -92,6 +92,7 @@ class Recording:
     def __init__(self, t, path, ran=None):
         self.t, self.path, self.ran = t, path, ran
         self._report = self._calls = None
+        t.recordings.append(self)
 
     @property
     def report(self):
@@ -149,6 +150,7 @@ class Test:
         os.chmod(self.dir, 0o755)
         self.deadline = deadline
         self.started = []
+        self.recordings = []
         self.at_end = []
 
     def start(self, args, **kw):
@@ -243,6 +245,12 @@ class Test:
                 raise TimedOut("waited for: %s" % what)
             time.sleep(0.02)
         return met
+
+    def losses(self):
+        """What the recording that was looked at last says that it lost, for who reads of a failure."""
+        looked_at = [r for r in self.recordings if r._report is not None]
+        lost = looked_at[-1].report["recording"].get("lost_by_cause") if looked_at else None
+        return "\nlost in the recording that was read last: %r" % lost if lost else ""
 
     def clean(self):
         for p in self.started:
@@ -388,7 +396,7 @@ def _run_one(name, seconds, fn):
     except (AssertionError, TimedOut) as e:
         where = traceback.extract_tb(e.__traceback__)
         own = [f for f in where if not f.filename.endswith("harness.py")]
-        return "not ok", "line %d: %s" % ((own or where)[-1].lineno, e)
+        return "not ok", "line %d: %s%s" % ((own or where)[-1].lineno, e, t.losses())
     except Exception:  # pylint: disable=broad-except
         return "not ok", traceback.format_exc()
     finally:
