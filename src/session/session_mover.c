@@ -60,7 +60,7 @@ static void on_histogram(void *ctx, const struct hist_key *key, const struct his
 {
 	struct session *s = ctx;
 	s->mover.counted_calls += value->count;
-	pipeline_histogram(s->pipeline, key, value, atomic_load(&s->mover.stop));
+	pipeline_histogram(s->pipeline, key, value, s->mover.last);
 }
 
 static void on_disk_io(void *ctx, const struct disk_io *row)
@@ -172,7 +172,7 @@ static void *move(void *arg)
 	uint64_t flushed_ns = monotonic_ns(), looked_ns = 0, rest = POLL_NS;
 	setpriority(PRIO_PROCESS, 0, -10); /* the rings must not fill while the job is busy */
 	for (;;) {
-		bool last = atomic_load(&s->mover.stop);
+		bool last = s->mover.last = atomic_load(&s->mover.stop);
 		uint64_t begin_ns = monotonic_ns();
 		int n = (int)inside_drain(s);
 		if (last)
