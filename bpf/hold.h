@@ -79,7 +79,7 @@ static __always_inline bool is_held(struct task_struct *task)
 static __always_inline bool user_space_runs(__u64 now_ns)
 {
 	__u64 last_ns = *(volatile __u64 *)&heartbeat_ns;
-	return now_ns < last_ns || now_ns - last_ns < HEARTBEAT_MOST_NS;
+	return now_ns < last_ns || now_ns - last_ns < HEARTBEAT_MOST_NS * patience;
 }
 
 static __always_inline void hold_begin(struct hold *h, struct pt_regs *ctx, __u64 max_ns,

@@ -62,7 +62,7 @@ static __always_inline struct hold_account *account_of(__u32 tgid, __u64 now_ns)
 /* For how long the process may be held now; 0 = not at all. */
 static __always_inline __u64 allowance_ns(const struct hold_account *a, __u64 now_ns)
 {
-	__u64 most_ns = pressed ? HOLD_PRESSED_NS : HOLD_MOST_NS;
+	__u64 most_ns = (pressed ? HOLD_PRESSED_NS : HOLD_MOST_NS) * patience;
 	if (now_ns < a->not_before_ns || a->held_ns >= HOLDS_A_SECOND * most_ns ||
 	    !user_space_runs(now_ns))
 		return 0;
@@ -133,7 +133,7 @@ static __always_inline bool is_news(struct hold_account *a, const struct mapping
 static __always_inline void hold_for_maps(struct pt_regs *ctx, struct hold_account *a,
 					  struct hold *h, __u64 most_ns)
 {
-	hold_begin(h, ctx, most_ns, HOLD_GRANTED_NS, true);
+	hold_begin(h, ctx, most_ns, HOLD_GRANTED_NS * patience, true);
 	if (!tell_mappings(bpf_get_current_pid_tgid(), TASK_UNKNOWN, h->sequence))
 		return;
 	bool answered = hold_wait(h);

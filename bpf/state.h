@@ -23,6 +23,7 @@ const volatile __u32 target_cgroup_level;
 const volatile __u32 own_tgid;	     /* eacgm itself is never a target */
 const volatile bool walks_mappings;  /* the kernel lists mappings to programs (6.7) */
 const volatile bool yields_on_guard; /* programs may keep a task (6.3) */
+const volatile __u32 patience = 1;   /* bounds of what tasks are held are so many times as long */
 const volatile bool counts_hits;     /* how often each probe is come by: hits.h */
 
 /* ---- written by user space while running ---- */

@@ -77,6 +77,16 @@ static void trim(struct session_host *h, uint64_t now_ns)
 
 /* ---- the session ---- */
 
+#define PATIENCE_MOST 5 /* bpf/hold.h holds for six seconds at most */
+
+/* What makes no sense is as if it were not there. */
+static uint32_t patience_from_environment(void)
+{
+	const char *text = getenv("EACGM_PATIENCE");
+	unsigned long n = text ? strtoul(text, NULL, 10) : 1;
+	return n >= 1 && n <= PATIENCE_MOST ? (uint32_t)n : 1;
+}
+
 int session_host_open(struct session_host *h, const struct session_options *opts, struct err *e)
 {
 	sigset_t set = signals_of_end();
@@ -87,6 +97,7 @@ int session_host_open(struct session_host *h, const struct session_options *opts
 		return err_set(e, errno, "no descriptor is left");
 	h->options.hurry_fd = h->signal_fd;
 	h->options.btf_path = getenv("EACGM_BTF");
+	h->options.patience = patience_from_environment();
 	h->options.nvml_path = getenv("EACGM_NVML");
 	h->options.cupti_taken = getenv("CUDA_INJECTION64_PATH") != NULL;
 	h->options.preload = getenv("LD_PRELOAD");

@@ -53,6 +53,7 @@ struct tracer_options {
 	uint32_t cgroup_level;
 	uint32_t ring_bytes;  /* per CPU, 0 = by the number of CPUs */
 	const char *btf_path; /* NULL = the running kernel's */
+	uint32_t patience;    /* tasks are held up to so many times as long as usual; 0 = 1 */
 	bool with_empty;      /* load the empty programs too (bench/) */
 	bool without_guard;   /* go on where exceptions cannot be protected */
 	bool allocators;      /* also allocators above the driver's, call by call */

@@ -45,6 +45,7 @@ static struct tracer_options tracer_options_of(const struct session *s)
 		.cgroup_id = o->target->cgroup_id,
 		.cgroup_level = o->target->cgroup_level,
 		.btf_path = o->btf_path,
+		.patience = o->patience,
 		.without_guard = o->without_guard,
 		.stacks = o->stacks,
 		.allocators = o->allocators,

@@ -89,6 +89,7 @@ struct session_options {
 	double budget;	       /* share of the job's CPU time that recording may cost, 0 = any */
 	uint64_t max_bytes;    /* of a file, 0 = no limit */
 	const char *btf_path;  /* the kernel's types; NULL: the running kernel's */
+	uint32_t patience;     /* struct tracer_options */
 	const char *nvml_path; /* NULL: the driver's */
 	int hurry_fd;	       /* readable: the end asks no servers any more; 0: none */
 	/* session_live.h: who looks at the rows, each on a thread of its own */

@@ -9,7 +9,9 @@ import statistics
 import time
 
 from harness import (EACGM, LIBTARGET, PUSH, Recording, expect, log_of, main, made_counts, probes,
-                     skip, target, test)
+                     skip, target, test, usual_patience)
+
+usual_patience()
 
 
 class Spinner:

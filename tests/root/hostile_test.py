@@ -12,8 +12,10 @@ import subprocess
 import sys
 import time
 
-from harness import (EACGM, expect, main, made_counts, nothing_kept, probes, target, test, LIBTARGET,
-                     PUSH)
+from harness import (EACGM, expect, main, made_counts, nothing_kept, probes, target, test,
+                     LIBTARGET, PUSH, usual_patience)
+
+usual_patience()
 
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "attackers.py")
 PYTHON = "/usr/bin/python3"

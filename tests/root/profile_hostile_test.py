@@ -11,7 +11,10 @@ import signal
 import struct
 import time
 
-from harness import (EACGM, LIBTARGET, SLOW, TARGETS, Recording, expect, main, skip, target, test)
+from harness import (EACGM, LIBTARGET, SLOW, TARGETS, Recording, expect, main, skip, target, test,
+                     usual_patience)
+
+usual_patience()
 
 PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 MEMORY_KB = 250 * 1024  # of eacgm, at most
