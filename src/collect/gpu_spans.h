@@ -49,7 +49,7 @@ int gpu_spans_give(struct gpu_spans *s, uid_t uid, gid_t gid, struct err *e);
 /* For GPU_RINGS_ENV; valid until the end. */
 const char *gpu_spans_folder(const struct gpu_spans *s);
 
-/* Empties the ring of a process that was given one (gpu_guest.h) too; drop: unless it was used. */
+/* Empties the ring of a process that was given one (guest.h) too; drop: unless it was used. */
 int gpu_spans_adopt(struct gpu_spans *s, pid_t pid, int ring_fd, struct err *e);
 void gpu_spans_drop(struct gpu_spans *s, pid_t pid);
 

@@ -1,7 +1,7 @@
-/* gpu_guest.c - makes the folder in the process's own view of the file system, as the process's
+/* guest.c - makes the folder in the process's own view of the file system, as the process's
  * user: nothing is made or removed there that the process could not make or remove itself
  * (base/as_user.h). */
-#include "collect/gpu_guest.h"
+#include "collect/guest.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,6 @@
 #include "collect/gpu_folder.h"
 #include "wire/gpu_ring.h"
 
-#define SHIM_NAME "libeacgm_gpu.so"
 #define RING_NAME "ring"
 
 /* As the smallest of inject/ring.c. */
@@ -29,10 +28,13 @@
  * all. */
 static const char *const parents[] = {"/dev/shm", "/tmp", "/var/tmp"};
 
-struct gpu_guest {
+struct guest {
 	struct fs_user user;
 	int root_fd; /* the process's; while the folder is made */
 	int shim_fd; /* likewise */
+	enum guest_files files;
+	char name[64]; /* of the library's file */
+	bool made;
 	struct gpu_folder folder;
 	char shim[PATH_MAX + 64];
 	char ring[PATH_MAX + 64];
@@ -108,7 +110,7 @@ static int read_user(pid_t pid, struct fs_user *ret, struct err *e)
 	return 0;
 }
 
-bool gpu_guest_fits(const struct gpu_guest *g, pid_t pid, struct err *e)
+bool guest_fits(const struct guest *g, pid_t pid, struct err *e)
 {
 	struct fs_user now;
 	if (read_user(pid, &now, e))
@@ -120,11 +122,11 @@ bool gpu_guest_fits(const struct gpu_guest *g, pid_t pid, struct err *e)
 
 /* ---- files ---- */
 
-static int copy_shim(const struct gpu_guest *g)
+static int copy_shim(const struct guest *g)
 {
 	struct stat st = {0};
 	int rc = 0;
-	int out = openat(g->folder.fd, SHIM_NAME, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0500);
+	int out = openat(g->folder.fd, g->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0500);
 	if (out < 0 || fstat(g->shim_fd, &st))
 		rc = -errno;
 	for (off_t done = 0; !rc && done < st.st_size;)
@@ -137,7 +139,7 @@ static int copy_shim(const struct gpu_guest *g)
 	return rc;
 }
 
-static int make_ring(struct gpu_guest *g)
+static int make_ring(struct guest *g)
 {
 	g->ring_fd = openat(g->folder.fd, RING_NAME, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (g->ring_fd < 0)
@@ -154,7 +156,7 @@ static bool admits_code(int fd)
 
 /* A folder as the process sees it. Links are not followed: one that the process made would lead
  * into our file system. */
-static int open_parent(const struct gpu_guest *g, const char *parent)
+static int open_parent(const struct guest *g, const char *parent)
 {
 	struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
 			       .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS};
@@ -174,7 +176,7 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-static int fill(struct gpu_guest *g, const char *parent)
+static int fill(struct guest *g, const char *parent)
 {
 	struct err e;
 	int parent_fd = open_parent(g, parent);
@@ -185,14 +187,15 @@ static int fill(struct gpu_guest *g, const char *parent)
 	if (rc)
 		return rc;
 	rc = copy_shim(g);
-	if (!rc)
+	if (!rc && g->files == GUEST_RING)
 		rc = make_ring(g);
 	if (rc) {
 		close_fd(&g->ring_fd);
 		gpu_folder_close(&g->folder);
 		return rc;
 	}
-	snprintf(g->shim, sizeof(g->shim), "%s/" SHIM_NAME, g->folder.path);
+	g->made = true;
+	snprintf(g->shim, sizeof(g->shim), "%s/%s", g->folder.path, g->name);
 	snprintf(g->ring, sizeof(g->ring), "%s/" RING_NAME, g->folder.path);
 	return 0;
 }
@@ -201,7 +204,7 @@ static int fill(struct gpu_guest *g, const char *parent)
 
 static int make(void *ctx)
 {
-	struct gpu_guest *g = ctx;
+	struct guest *g = ctx;
 	int rc = -ENOENT;
 	for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]) && rc; i++)
 		rc = fill(g, parents[i]);
@@ -210,7 +213,7 @@ static int make(void *ctx)
 
 static int unmake(void *ctx)
 {
-	struct gpu_guest *g = ctx;
+	struct guest *g = ctx;
 	close_fd(&g->ring_fd);
 	gpu_folder_close(&g->folder);
 	return 0;
@@ -218,7 +221,7 @@ static int unmake(void *ctx)
 
 static void drop(void *ctx)
 {
-	struct gpu_guest *g = ctx;
+	struct guest *g = ctx;
 	close_fd(&g->root_fd);
 	close_fd(&g->shim_fd);
 	close_fd(&g->ring_fd);
@@ -227,14 +230,14 @@ static void drop(void *ctx)
 
 static void drop_made(void *ctx)
 {
-	struct gpu_guest *g = ctx;
-	if (g->ring_fd >= 0)
+	struct guest *g = ctx;
+	if (g->made)
 		unmake(g);
 	drop(g);
 }
 
 /* What only eacgm itself may open. */
-static int open_sources(struct gpu_guest *g, pid_t pid, const char *shim, struct err *e)
+static int open_sources(struct guest *g, pid_t pid, const char *shim, struct err *e)
 {
 	char root[64];
 	snprintf(root, sizeof(root), "/proc/%d/root", pid);
@@ -245,9 +248,13 @@ static int open_sources(struct gpu_guest *g, pid_t pid, const char *shim, struct
 	return g->shim_fd < 0 ? err_set(e, errno, "%s: %s", shim, strerror(errno)) : 0;
 }
 
-int gpu_guest_open(struct gpu_guest **ret, pid_t pid, const char *shim, struct err *e)
+int guest_open(struct guest **ret, pid_t pid, const char *shim, enum guest_files files,
+	       struct err *e)
 {
-	struct gpu_guest *g = xcalloc(1, sizeof(*g));
+	struct guest *g = xcalloc(1, sizeof(*g));
+	const char *slash = strrchr(shim, '/');
+	snprintf(g->name, sizeof(g->name), "%s", slash ? slash + 1 : shim);
+	g->files = files;
 	g->root_fd = g->shim_fd = g->ring_fd = -1;
 	int rc = read_user(pid, &g->user, e);
 	if (!rc)
@@ -272,28 +279,43 @@ int gpu_guest_open(struct gpu_guest **ret, pid_t pid, const char *shim, struct e
 	return 0;
 }
 
-const char *gpu_guest_shim(const struct gpu_guest *g)
+const char *guest_shim(const struct guest *g)
 {
 	return g->shim;
 }
 
-const char *gpu_guest_ring(const struct gpu_guest *g)
+const char *guest_ring(const struct guest *g)
 {
 	return g->ring;
 }
 
-int gpu_guest_ring_fd(const struct gpu_guest *g)
+const char *guest_folder(const struct guest *g)
+{
+	return g->folder.path;
+}
+
+int guest_folder_fd(const struct guest *g)
+{
+	return g->folder.fd;
+}
+
+uid_t guest_uid(const struct guest *g)
+{
+	return g->user.uid;
+}
+
+int guest_ring_fd(const struct guest *g)
 {
 	return g->ring_fd;
 }
 
-void gpu_guest_close(struct gpu_guest *g)
+void guest_close(struct guest *g)
 {
 	if (as_user(&g->user, unmake, g, drop) != -ETIMEDOUT)
 		drop(g);
 }
 
-void gpu_guest_clean_up(void)
+void guest_clean_up(void)
 {
 	for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]); i++)
 		gpu_folder_clean_up(parents[i]);

@@ -136,7 +136,7 @@ void attacher_open(struct session *s, const char *shim)
 	snprintf(a->shim, sizeof(a->shim), "%s", shim);
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_cond_init(&a->wake, NULL);
-	gpu_guest_clean_up();
+	guest_clean_up();
 	a->graphs = graphs_open(s);
 	s->timeline.attacher = a;
 }

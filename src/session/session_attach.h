@@ -4,7 +4,7 @@
 
 #include "session/session_graphs.h"
 #include "session/session_impl.h"
-#include "collect/gpu_guest.h"
+#include "collect/guest.h"
 
 #define ATTACH_DRIVER "libcuda.so"
 
@@ -17,7 +17,7 @@ struct candidate {
 /* A process that has the shim: what it was given. */
 struct attached {
 	pid_t pid;
-	struct gpu_guest *guest;
+	struct guest *guest;
 	struct graph_guard *guard;
 };
 

@@ -67,7 +67,7 @@ struct visit {
 	size_t nplaces;
 	int driver_fd; /* its file, as parsed; -1 = none */
 	int lock_fd;   /* -1 = none */
-	struct gpu_guest *guest;
+	struct guest *guest;
 	struct remote *remote;
 	struct catch *catch;
 	struct graph_guard *graphs;
@@ -120,7 +120,7 @@ static int adopt_ring(struct visit *v, struct err *e)
 {
 	struct session *s = v->a->session;
 	pthread_mutex_lock(&s->timeline.lock);
-	int rc = gpu_spans_adopt(s->timeline.rings, v->candidate->pid, gpu_guest_ring_fd(v->guest),
+	int rc = gpu_spans_adopt(s->timeline.rings, v->candidate->pid, guest_ring_fd(v->guest),
 				 e);
 	pthread_mutex_unlock(&s->timeline.lock);
 	return rc;
@@ -149,20 +149,20 @@ static int prepare(struct visit *v, struct err *e)
 	if (!rc)
 		rc = find_places(v, e);
 	if (!rc)
-		rc = gpu_guest_open(&v->guest, v->candidate->pid, v->a->shim, e);
+		rc = guest_open(&v->guest, v->candidate->pid, v->a->shim, GUEST_RING, e);
 	if (!rc)
 		rc = adopt_ring(v, e);
 	if (rc)
 		return rc;
 	snprintf(argument, sizeof(argument), "%u %s", spans_options(v->a->session),
-		 gpu_guest_ring(v->guest));
+		 guest_ring(v->guest));
 	struct remote_request request = {.pid = v->candidate->pid,
-					 .library = gpu_guest_shim(v->guest),
+					 .library = guest_shim(v->guest),
 					 .entry = GPU_ATTACH_ENTRY,
 					 .argument = argument};
 	rc = remote_prepare(&v->remote, &request, e);
 	/* its memory is open: should it become another program, that has none of the stub */
-	if (!rc && !gpu_guest_fits(v->guest, v->candidate->pid, e))
+	if (!rc && !guest_fits(v->guest, v->candidate->pid, e))
 		rc = -EPERM;
 	for (size_t i = 0; i < v->nplaces; i++)
 		offsets[i] = v->places[i].file_offset;
@@ -253,7 +253,7 @@ void attached_close(struct attacher *a, struct attached *given)
 	if (given->guard)
 		graphs_forget(a->graphs, given->guard);
 	if (given->guest)
-		gpu_guest_close(given->guest);
+		guest_close(given->guest);
 }
 
 static void end_visit(struct visit *v, bool attached)
