@@ -48,7 +48,7 @@ struct mover {
 	pthread_t thread, syncer;
 	bool runs, syncs;
 	atomic_bool stop;
-	bool last; /* the pass is the one after stop; the mover's alone */
+	bool last;	       /* the pass is the one after stop; the mover's alone */
 	struct nap pause;      /* ends with stop */
 	atomic_bool begun;     /* from here on the recording has its name */
 	bool named;	       /* this and what follows: the thread's own */
