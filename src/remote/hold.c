@@ -1,0 +1,268 @@
+/* hold.c - seizes the threads, stops them, and looks for new ones until there are none. To seize
+ * does not stop: all that takes time is done before the first is. */
+#include "remote/hold.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/clock.h"
+
+#define STEP_NS 5000L
+#define ROUNDS	64     /* in which threads were started */
+#define SYSCALL 0x050f /* the instruction, as a number of two bytes */
+
+enum state { SEIZED, INTERRUPTED, STOPPED, GONE };
+
+struct held {
+	struct hold_thread thread;
+	enum state state;
+	int signal; /* of the job's, which it was about to take; 0 = none */
+};
+
+struct hold {
+	pid_t pid;
+	VEC(struct held) list;
+	VEC(struct hold_thread) stopped;
+	uint64_t since_ns; /* 0: nobody was stopped yet */
+};
+
+/* ---- seizing ---- */
+
+static bool is_known(const struct hold *h, pid_t tid)
+{
+	for (size_t i = 0; i < h->list.len; i++)
+		if (h->list.data[i].thread.tid == tid)
+			return true;
+	return false;
+}
+
+/* One that has ended meanwhile is none. */
+static int seize(struct hold *h, pid_t tid, struct err *e)
+{
+	if (!ptrace(PTRACE_SEIZE, tid, 0, 0)) {
+		*vec_push(&h->list) = (struct held){.thread = {.tid = tid}};
+		return 0;
+	}
+	if (errno == ESRCH)
+		return 0;
+	return err_set(e, errno,
+		       errno == EPERM ? "it may not be traced: a debugger does so already, or a "
+					"rule forbids it"
+				      : "thread %d: %s",
+		       tid, strerror(errno));
+}
+
+/* *found: there were some that we had not. */
+static int seize_all(struct hold *h, bool *found, struct err *e)
+{
+	char path[64];
+	size_t before = h->list.len;
+	int rc = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", h->pid);
+	DIR *dir = opendir(path);
+	if (!dir)
+		return err_set(e, ESRCH, "the process has ended");
+	for (const struct dirent *entry; !rc && (entry = readdir(dir));) {
+		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+		if (tid > 0 && !is_known(h, tid))
+			rc = seize(h, tid, e);
+	}
+	closedir(dir);
+	*found = h->list.len > before;
+	return rc;
+}
+
+/* ---- stopping ---- */
+
+static void interrupt_all(struct hold *h)
+{
+	if (!h->since_ns)
+		h->since_ns = monotonic_ns();
+	for (size_t i = 0; i < h->list.len; i++) {
+		struct held *t = &h->list.data[i];
+		if (t->state == SEIZED)
+			t->state =
+				ptrace(PTRACE_INTERRUPT, t->thread.tid, 0, 0) ? GONE : INTERRUPTED;
+	}
+}
+
+static void look(struct held *t)
+{
+	int status;
+	pid_t got = waitpid(t->thread.tid, &status, __WALL | WNOHANG);
+	if (!got)
+		return;
+	if (got != t->thread.tid || !WIFSTOPPED(status)) {
+		t->state = GONE;
+		return;
+	}
+	t->state = STOPPED;
+	t->signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
+}
+
+static bool all_have_stopped(struct hold *h)
+{
+	bool all = true;
+	for (size_t i = 0; i < h->list.len; i++) {
+		if (h->list.data[i].state == INTERRUPTED)
+			look(&h->list.data[i]);
+		all &= h->list.data[i].state != INTERRUPTED;
+	}
+	return all;
+}
+
+static bool stop_all(struct hold *h, uint64_t most_ns)
+{
+	while (!all_have_stopped(h)) {
+		if (monotonic_ns() - h->since_ns > most_ns)
+			return false;
+		nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
+	}
+	return true;
+}
+
+static void read_places(struct hold *h)
+{
+	struct user_regs_struct regs;
+	for (size_t i = 0; i < h->list.len; i++) {
+		struct held *t = &h->list.data[i];
+		if (t->state != STOPPED)
+			continue;
+		if (ptrace(PTRACE_GETREGS, t->thread.tid, 0, &regs)) {
+			t->state = GONE;
+			continue;
+		}
+		t->thread.ip = regs.rip;
+		t->thread.sp = regs.rsp;
+		*vec_push(&h->stopped) = t->thread;
+	}
+}
+
+int hold_process(struct hold **ret, pid_t pid, uint64_t most_ns, struct err *e)
+{
+	struct hold *h = xcalloc(1, sizeof(*h));
+	bool found = true;
+	h->pid = pid;
+	int rc = seize_all(h, &found, e);
+	for (int i = 0; !rc && found; i++) {
+		interrupt_all(h);
+		if (!stop_all(h, most_ns) || i == ROUNDS)
+			rc = err_set(e, EAGAIN, "a thread of it did not stop in %.1f ms",
+				     (double)most_ns / 1e6);
+		else
+			rc = seize_all(h, &found, e);
+	}
+	if (!rc)
+		read_places(h);
+	if (!rc && !h->stopped.len)
+		rc = err_set(e, ESRCH, "the process has ended");
+	if (rc)
+		hold_let_go(h);
+	else
+		*ret = h;
+	return rc;
+}
+
+size_t hold_threads(const struct hold *h, const struct hold_thread **ret)
+{
+	*ret = h->stopped.data;
+	return h->stopped.len;
+}
+
+/* ---- going on ---- */
+
+/* Those of signal(7) that end with EINTR when their thread was stopped, without a signal. */
+static bool ends_when_stopped(uint64_t number)
+{
+	switch (number) {
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+	case SYS_epoll_pwait2:
+	case SYS_semop:
+	case SYS_semtimedop:
+	case SYS_rt_sigtimedwait:
+	case SYS_io_getevents:
+	case SYS_io_pgetevents:
+	case SYS_read: /* of inotify(7) */
+	case SYS_recvfrom:
+	case SYS_recvmsg:
+	case SYS_recvmmsg: /* with SO_RCVTIMEO */
+	case SYS_accept:
+	case SYS_accept4:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static uint64_t signals(const char *status, const char *name)
+{
+	const char *at = strstr(status, name);
+	return at ? strtoull(at + strlen(name), NULL, 16) : 0;
+}
+
+/* Whether a signal is to be taken: then EINTR is the job's. What cannot be read is so. */
+static bool has_signal(const struct hold *h, pid_t tid)
+{
+	char path[64], text[4096];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", h->pid, tid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return true;
+	text[n] = 0;
+	return ((signals(text, "\nSigPnd:") | signals(text, "\nShdPnd:")) &
+		~signals(text, "\nSigBlk:")) != 0;
+}
+
+/* As the kernel does for other waits: the instruction is run once more. */
+static void begin_wait_again(const struct hold *h, const struct held *t)
+{
+	struct user_regs_struct regs;
+	if (ptrace(PTRACE_GETREGS, t->thread.tid, 0, &regs) || (int64_t)regs.rax != -EINTR ||
+	    !ends_when_stopped(regs.orig_rax) || has_signal(h, t->thread.tid))
+		return;
+	errno = 0;
+	long code = ptrace(PTRACE_PEEKTEXT, t->thread.tid, regs.rip - 2, 0);
+	if (errno || (code & 0xffff) != SYSCALL)
+		return;
+	regs.rax = regs.orig_rax;
+	regs.rip -= 2;
+	ptrace(PTRACE_SETREGS, t->thread.tid, 0, &regs);
+}
+
+static void detach(const struct hold *h, struct held *t)
+{
+	if (t->state == STOPPED) {
+		if (!t->signal)
+			begin_wait_again(h, t);
+		ptrace(PTRACE_DETACH, t->thread.tid, 0, t->signal);
+		t->state = GONE;
+	}
+}
+
+uint64_t hold_let_go(struct hold *h)
+{
+	for (size_t i = 0; i < h->list.len; i++)
+		detach(h, &h->list.data[i]);
+	uint64_t stood_ns = h->since_ns ? monotonic_ns() - h->since_ns : 0;
+	vec_free(&h->list);
+	vec_free(&h->stopped);
+	free(h);
+	return stood_ns;
+}

@@ -1,0 +1,33 @@
+/* hold.h - stops all threads of a process for a moment, so that its code can be changed while
+ * nobody runs it.
+ *
+ * By ptrace(2), seized: no signal is sent, and none is lost. A wait in the kernel goes on as it
+ * was; one that Linux ends with EINTR when its thread is stopped (signal(7): epoll_wait and some
+ * others) is begun again, with its timeout in full.
+ *
+ * x86-64 only. One thread of the caller's from the beginning to the end, which ends soon after: a
+ * thread of the process that did not stop in time can only then be let go, by the kernel. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct hold;
+
+/* Stops every thread. -EPERM: it is traced by another; -EAGAIN: a thread did not stop in time (it
+ * waits in the kernel and takes no signals); -ESRCH: the process has ended. Nothing is held then.
+ */
+int hold_process(struct hold **ret, pid_t pid, uint64_t most_ns, struct err *e);
+
+struct hold_thread {
+	pid_t tid;
+	uint64_t ip, sp; /* in user mode */
+};
+size_t hold_threads(const struct hold *h, const struct hold_thread **ret);
+
+/* Lets them go on, and frees. How long they stood, from the first that was stopped on. */
+uint64_t hold_let_go(struct hold *h);
