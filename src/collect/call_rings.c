@@ -35,6 +35,7 @@
 
 struct ring_file {
 	int fd;
+	int folder_fd;
 	uint32_t pid;
 	char name[32];
 	unsigned program; /* of the process: each that it executes has a file of its own */
@@ -53,10 +54,17 @@ struct ring_file {
 	uint64_t bad_records;
 };
 
+/* A folder with files. */
+struct source {
+	int fd;
+	uid_t owner;
+	pid_t pid, inner_pid; /* of whom it was made for, here and as it sees itself; 0: of many */
+};
+
 struct call_rings {
 	struct call_rings_events events;
 	struct gpu_folder folder;
-	uid_t owner;
+	VEC(struct source) sources;
 	VEC(struct ring_file) files;
 	struct call_rings_stats past; /* of files that have gone; calls of all */
 	struct ticks_pair before, now;
@@ -88,7 +96,7 @@ int call_rings_open(struct call_rings **ret, const char *parent, uid_t uid, gid_
 		return rc;
 	}
 	r->events = *events;
-	r->owner = uid;
+	*vec_push(&r->sources) = (struct source){.fd = r->folder.fd, .owner = uid};
 	r->chunk = xcalloc(1, CHUNK_BYTES + CALL_CODE_MOST);
 	r->before = r->now = ticks_pair_read(true);
 	*ret = r;
@@ -100,19 +108,34 @@ const char *call_rings_folder(const struct call_rings *r)
 	return r->folder.path;
 }
 
+void call_rings_add(struct call_rings *r, int folder_fd, uid_t uid, pid_t pid, pid_t inner_pid)
+{
+	*vec_push(&r->sources) = (struct source){folder_fd, uid, pid, inner_pid};
+}
+
 static void close_file(struct ring_file *f)
 {
 	close(f->fd);
 	gpu_tids_free(&f->tids);
 }
 
+/* A process that goes on keeps the file mapped: its memory is given back. */
+static void empty_file(const struct ring_file *f)
+{
+	(void)!fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, CALL_HEADER_BYTES,
+			 (off_t)(CALL_FILE_BYTES - CALL_HEADER_BYTES));
+}
+
 void call_rings_close(struct call_rings *r)
 {
 	if (!r)
 		return;
-	for (size_t i = 0; i < r->files.len; i++)
+	for (size_t i = 0; i < r->files.len; i++) {
+		empty_file(&r->files.data[i]);
 		close_file(&r->files.data[i]);
+	}
 	vec_free(&r->files);
+	vec_free(&r->sources);
 	gpu_folder_close(&r->folder);
 	map64_free(&r->pids);
 	free(r->chunk);
@@ -131,32 +154,46 @@ static bool pid_from_name(const char *name, uint32_t *ret)
 	       strlen(name) < sizeof(((struct ring_file *)0)->name);
 }
 
-static bool is_known(const struct call_rings *r, const char *name)
+static bool is_known(const struct call_rings *r, const struct source *from, const char *name)
 {
 	for (size_t i = 0; i < r->files.len; i++)
-		if (!strcmp(r->files.data[i].name, name))
+		if (r->files.data[i].folder_fd == from->fd && !strcmp(r->files.data[i].name, name))
 			return true;
 	return false;
 }
 
-/* Its owner may have linked a file of somebody else to here: rings are written to. */
-static bool is_its_own(const struct call_rings *r, int fd)
+/* Whose a file is, by the number that its process has for itself. False: it cannot be told. */
+static bool host_pid(const struct source *from, uint32_t *pid)
 {
-	struct stat st;
-	return !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == r->owner && st.st_nlink == 1;
+	if (!from->pid || from->pid == from->inner_pid)
+		return true;
+	if (*pid != (uint32_t)from->inner_pid)
+		return false;
+	*pid = (uint32_t)from->pid;
+	return true;
 }
 
-static void add_file(struct call_rings *r, const char *name, uint32_t pid)
+/* Its owner may have linked a file of somebody else to here: rings are written to. */
+static bool is_its_own(const struct source *from, int fd)
 {
-	int fd = openat(r->folder.fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	return !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == from->owner &&
+	       st.st_nlink == 1;
+}
+
+static void add_file(struct call_rings *r, const struct source *from, const char *name,
+		     uint32_t pid)
+{
+	int fd = openat(from->fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return;
-	if (!is_its_own(r, fd)) {
+	if (!is_its_own(from, fd)) {
 		close(fd);
 		return;
 	}
 	struct ring_file *f = vec_push(&r->files);
 	f->fd = fd;
+	f->folder_fd = from->fd;
 	f->pid = pid;
 	f->serial = r->serial++ % FILES_EVER;
 	snprintf(f->name, sizeof(f->name), "%s", name);
@@ -169,10 +206,10 @@ static void add_file(struct call_rings *r, const char *name, uint32_t pid)
 		map64_set(&r->pids, pid, f->program + 1ULL);
 }
 
-static void find_files(struct call_rings *r)
+static void find_files(struct call_rings *r, const struct source *from)
 {
 	uint32_t pid;
-	int fd = openat(r->folder.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(from->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	if (!dir) {
 		if (fd >= 0)
@@ -180,8 +217,9 @@ static void find_files(struct call_rings *r)
 		return;
 	}
 	for (const struct dirent *entry; (entry = readdir(dir)) && r->files.len < MAX_FILES;)
-		if (pid_from_name(entry->d_name, &pid) && !is_known(r, entry->d_name))
-			add_file(r, entry->d_name, pid);
+		if (pid_from_name(entry->d_name, &pid) && host_pid(from, &pid) &&
+		    !is_known(r, from, entry->d_name))
+			add_file(r, from, entry->d_name, pid);
 	closedir(dir);
 }
 
@@ -507,9 +545,22 @@ static void forget(struct call_rings *r, size_t i)
 	struct ring_file *f = &r->files.data[i];
 	tell_left(r, f);
 	add_counts(&r->past, f);
-	unlinkat(r->folder.fd, f->name, 0);
+	unlinkat(f->folder_fd, f->name, 0);
 	close_file(f);
 	*f = r->files.data[--r->files.len];
+}
+
+void call_rings_drop(struct call_rings *r, int folder_fd)
+{
+	for (size_t i = r->files.len; i-- > 0;) {
+		if (r->files.data[i].folder_fd != folder_fd)
+			continue;
+		drain_file(r, &r->files.data[i]);
+		forget(r, i);
+	}
+	for (size_t i = r->sources.len; i-- > 0;)
+		if (r->sources.data[i].fd == folder_fd)
+			r->sources.data[i] = r->sources.data[--r->sources.len];
 }
 
 /* The line from ticks to time goes through now and a moment that lies a second back or more. */
@@ -527,7 +578,8 @@ size_t call_rings_drain(struct call_rings *r)
 	take_pair(r);
 	bool looks = r->now.ns - r->looked_ns > LOOK_EVERY_NS;
 	if (looks) {
-		find_files(r);
+		for (size_t i = 0; i < r->sources.len; i++)
+			find_files(r, &r->sources.data[i]);
 		r->looked_ns = r->now.ns;
 	}
 	uint64_t began_ns = r->now.ns;
