@@ -41,6 +41,12 @@
 #define CALL_ISLANDS "eacgm_call_islands"
 #define CALL_ENTRY   "eacgm_call_entry"
 #define CALL_USED    "eacgm_call_used" /* u32 */
+/* Where a process that runs is given the library: its entry (src/remote/remote.h), whose argument
+ * is the session's folder, and the address of the header of the file that it made, 0: it could not.
+ * Its `stop` is set. */
+#define CALL_ATTACHED	  "eacgm_call_attached"
+#define CALL_HEADER	  "eacgm_call_header"
+#define CALL_FOLDER_BYTES 480
 /* A function that is called where a call's stack is to be taken: struct rec_mark of wire/event.h.
  */
 #define CALL_STACK "eacgm_call_stack"

@@ -29,6 +29,12 @@ struct call_site eacgm_call_sites[CALL_SITES_MOST]
 uint32_t eacgm_call_used __attribute__((visibility("default"))) = 0;
 
 __thread struct call_thread *calls_own;
+__thread uint32_t calls_asked;
+
+static inline bool is_stopped(const struct call_thread *t)
+{
+	return __atomic_load_n(&t->header->stop, __ATOMIC_RELAXED);
+}
 
 static inline void count(__u64 *what)
 {
@@ -416,6 +422,13 @@ static void timed_return(struct call_slot *slot, uint32_t entry_ticks, uint64_t 
 	__atomic_store_n(&slot->timed, slot->timed + 1, __ATOMIC_RELAXED);
 }
 
+/* Whether another eacgm has come since the thread began, or asked. */
+static bool is_anothers(const struct call_thread *t)
+{
+	uint32_t now = __atomic_load_n(&calls_generation, __ATOMIC_ACQUIRE);
+	return calls_asked != now && t->header != eacgm_call_header;
+}
+
 int calls_enter(struct call_frame *f)
 {
 	uint64_t sp = (uint64_t)(uintptr_t)&f->return_address;
@@ -423,7 +436,9 @@ int calls_enter(struct call_frame *f)
 	f->token = 0;
 	if (unlikely(!t || !t->header))
 		t = calls_begin_thread();
-	if (unlikely(!t || __atomic_load_n(&t->header->stop, __ATOMIC_RELAXED)))
+	if (unlikely(t && is_stopped(t) && is_anothers(t)))
+		t = calls_begin_thread();
+	if (unlikely(!t || is_stopped(t)))
 		return enter_none(t);
 	if (unlikely(is_elsewhere(t, sp))) {
 		count(&t->slot->elsewhere);
@@ -432,18 +447,22 @@ int calls_enter(struct call_frame *f)
 	uint64_t began = begin_timing(t);
 	set_busy(t, (uint64_t)(uintptr_t)f);
 	f->result[0] = 0;
-	f->token = push(t, f, sp);
-	if (unlikely(began && f->token))
-		timed_entry(&t->slot->open[(f->token - 1) & (MAX_OPEN_CALLS - 1)], began);
+	uint32_t place = push(t, f, sp);
+	f->token = place ? place | (uint64_t)t->generation << 32 : 0;
+	if (unlikely(began && place))
+		timed_entry(&t->slot->open[(place - 1) & (MAX_OPEN_CALLS - 1)], began);
 	set_idle(t);
-	return f->token && f->result[0] ? -1 : 0;
+	return place && f->result[0] ? -1 : 0;
 }
 
 void calls_leave(const struct call_frame *f)
 {
 	uint64_t end = ticks_now(), sp = (uint64_t)(uintptr_t)&f->return_address;
 	struct call_thread *t = calls_own;
-	if (unlikely(!t || !t->slot)) /* a fork's child returns from what its parent entered */
+	/* a fork's child returns from what its parent entered; or eacgm has gone, whose memory was
+	 * given back, or another is here by now */
+	if (unlikely(!t || !t->slot || is_stopped(t) ||
+		     (uint32_t)(f->token >> 32) != t->generation))
 		return;
 	struct call_slot *slot = t->slot;
 	uint32_t place = ((uint32_t)f->token - 1) & (MAX_OPEN_CALLS - 1);

@@ -16,6 +16,7 @@ struct call_thread {
 	uint64_t stack_low, stack_high;
 	uint64_t random;       /* never 0 */
 	uint32_t untimed;      /* calls since one was timed */
+	uint32_t generation;   /* calls_generation, when it began */
 	bool used;	       /* this struct */
 	uint32_t python_depth; /* open calls of Python functions, */
 	uint32_t python_room;  /* and room for those past CALL_PYTHON_OPEN */
@@ -25,10 +26,15 @@ struct call_thread {
 extern __thread struct call_thread *calls_own; /* -ftls-model=initial-exec: no call of libc */
 
 /* Of the process's file; NULL: there is none. */
-extern struct call_header *calls_header;
+extern struct call_header *eacgm_call_header;
 
 /* Whether the thread runs on an alternate signal stack now: a system call. */
 bool calls_on_signal_stack(void);
+
+/* How often an eacgm came to the process while it ran; and the last for which the thread has asked
+ * for a slot. */
+extern uint32_t calls_generation;
+extern __thread uint32_t calls_asked;
 
 /* At a thread's first call: gives it a slot, or the one struct of those who have none. NULL: it is
  * to be asked again. It calls libc, of which nothing that allocates, leaves errno and the registers

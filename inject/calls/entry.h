@@ -29,7 +29,8 @@ struct call_frame {
 	uint64_t args[6]; /* as the function got them */
 	uint64_t rax, r10;
 	const struct call_site *site;
-	uint64_t token;	    /* of who is open, from 1 on; 0: the call is not recorded */
+	uint64_t token;	    /* of who is open, from 1 on, and the thread's generation above; 0: the
+			     * call is not recorded */
 	uint64_t result[2]; /* before the call: the first is its mark */
 	uint64_t pad;
 	uint64_t rbp;

@@ -55,8 +55,8 @@ struct call_thread *calls_begin_thread(void)
 
 void calls_count_slotless(void)
 {
-	if (calls_header)
-		__atomic_fetch_add(&calls_header->no_slot, 1, __ATOMIC_RELAXED);
+	if (eacgm_call_header)
+		__atomic_fetch_add(&eacgm_call_header->no_slot, 1, __ATOMIC_RELAXED);
 }
 
 void calls_look_for_eacgm(struct call_thread *t, uint64_t now)

@@ -37,20 +37,20 @@ bool python_code_is_told(uint32_t code)
 void python_tell_state(enum call_python s)
 {
 	state = s;
-	if (calls_header)
-		__atomic_store_n(&calls_header->python, state, __ATOMIC_RELAXED);
+	if (eacgm_call_header)
+		__atomic_store_n(&eacgm_call_header->python, state, __ATOMIC_RELAXED);
 }
 
 void python_count_yield(void)
 {
-	if (calls_header)
-		__atomic_fetch_add(&calls_header->python_yields, 1, __ATOMIC_RELAXED);
+	if (eacgm_call_header)
+		__atomic_fetch_add(&eacgm_call_header->python_yields, 1, __ATOMIC_RELAXED);
 }
 
 void python_count_late(uint32_t threads)
 {
-	if (calls_header)
-		__atomic_fetch_add(&calls_header->python_late, threads, __ATOMIC_RELAXED);
+	if (eacgm_call_header)
+		__atomic_fetch_add(&eacgm_call_header->python_late, threads, __ATOMIC_RELAXED);
 }
 
 struct call_thread *python_thread(bool begins)

@@ -35,18 +35,20 @@ static struct {
 	pthread_key_t key;
 	bool prepared; /* key and fork handler are there */
 	pthread_mutex_t lock;
-	uint32_t reserved; /* slots that have blocks; atomic */
-	char path[512];
+	uint32_t reserved;		/* slots that have blocks; atomic */
+	char folder[CALL_FOLDER_BYTES]; /* of the eacgm that came; "": the environment has it */
+	char path[CALL_FOLDER_BYTES + 32];
 	struct call_thread *threads; /* THREADS_MOST */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-struct call_header *calls_header;
+struct call_header *eacgm_call_header __attribute__((visibility("default")));
+uint32_t calls_generation;
 static struct call_header stopped = {.stop = 1};
 static struct call_thread nobody = {.header = &stopped};
 
 static struct call_slot *slot_at(uint32_t i)
 {
-	return (struct call_slot *)((char *)calls_header + CALL_HEADER_BYTES +
+	return (struct call_slot *)((char *)eacgm_call_header + CALL_HEADER_BYTES +
 				    (size_t)i * CALL_SLOT_BYTES);
 }
 
@@ -56,6 +58,7 @@ static void end_thread(void *thread)
 {
 	struct call_thread *t = thread;
 	calls_own = &nobody;
+	calls_asked = __atomic_load_n(&calls_generation, __ATOMIC_RELAXED);
 	if (!t->slot) /* a forked child's */
 		return;
 	calls_drop_all(t);
@@ -70,8 +73,8 @@ static void end_thread(void *thread)
 static void begin_child(void)
 {
 	calls_own = NULL;
-	if (calls_header)
-		(void)!mmap((char *)calls_header + CALL_HEADER_BYTES,
+	if (eacgm_call_header)
+		(void)!mmap((char *)eacgm_call_header + CALL_HEADER_BYTES,
 			    CALL_FILE_BYTES - CALL_HEADER_BYTES, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	process.reserved = 0;
@@ -148,9 +151,10 @@ static int create_file(const char *folder)
 	return fd;
 }
 
-static bool make_file(void)
+/* stops: nothing is to be recorded yet. */
+static bool make_file(bool stops)
 {
-	const char *folder = getenv(CALL_RINGS_ENV);
+	const char *folder = process.folder[0] ? process.folder : getenv(CALL_RINGS_ENV);
 	if (!folder || !may_be_so_large() || !prepare() ||
 	    !presence_set(folder, (int)strlen(folder)))
 		return false;
@@ -165,27 +169,37 @@ static bool make_file(void)
 		unlink(process.path);
 		return false;
 	}
-	if (calls_header) /* the parent's */
-		munmap(calls_header, CALL_HEADER_BYTES);
-	calls_header = map;
+	struct call_header *h = map, *before = eacgm_call_header;
 	process.pid = getpid();
-	calls_header->pid = (uint32_t)process.pid;
-	calls_header->counted = ticks_are_counted;
-	__atomic_store_n(&calls_header->magic, CALL_MAGIC, __ATOMIC_RELEASE);
+	h->pid = (uint32_t)process.pid;
+	h->counted = ticks_are_counted;
+	h->stop = stops;
+	__atomic_store_n(&h->magic, CALL_MAGIC, __ATOMIC_RELEASE);
+	__atomic_store_n(&eacgm_call_header, h, __ATOMIC_SEQ_CST);
+	if (before && before->pid != h->pid) /* the parent's; of one of ours threads know still */
+		munmap(before, CALL_HEADER_BYTES);
 	return true;
 }
 
 /* One thread makes it; others wait for that. */
+static bool may_make(uint32_t from)
+{
+	return __atomic_compare_exchange_n(&process.state, &from, FILE_MAKING, false,
+					   __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+static void set_made(bool made)
+{
+	__atomic_store_n(&process.state, made ? FILE_READY : FILE_FAILED, __ATOMIC_RELEASE);
+}
+
 static bool have_file(void)
 {
-	uint32_t none = FILE_NONE;
 	if (__atomic_load_n(&process.state, __ATOMIC_ACQUIRE) == FILE_READY &&
 	    process.pid != getpid())
 		begin_child();
-	if (__atomic_compare_exchange_n(&process.state, &none, FILE_MAKING, false, __ATOMIC_ACQ_REL,
-					__ATOMIC_ACQUIRE))
-		__atomic_store_n(&process.state, make_file() ? FILE_READY : FILE_FAILED,
-				 __ATOMIC_RELEASE);
+	if (may_make(FILE_NONE))
+		set_made(make_file(false));
 	for (int i = 0; i < MAKING_TRIES; i++) {
 		uint32_t state = __atomic_load_n(&process.state, __ATOMIC_ACQUIRE);
 		if (state != FILE_MAKING)
@@ -255,11 +269,12 @@ static struct call_thread *begin(void)
 	}
 	begin_slot(slot);
 	*t = (struct call_thread){.slot = slot,
-				  .header = calls_header,
+				  .header = eacgm_call_header,
 				  .ring = (uint64_t *)((char *)slot + CALL_SLOT_HEADER),
 				  .stack_low = low,
 				  .stack_high = high,
 				  .random = ticks_now() << 16 | slot->tid | 1,
+				  .generation = calls_generation,
 				  .used = true};
 	if (pthread_setspecific(process.key, t)) {
 		end_thread(t);
@@ -268,10 +283,54 @@ static struct call_thread *begin(void)
 	return t;
 }
 
+/* What it had of an eacgm that has gone is nobody's any more. */
+static void leave_former(void)
+{
+	struct call_thread *t = calls_own;
+	if (t && t != &nobody && t->header)
+		__atomic_store_n(&t->used, false, __ATOMIC_RELEASE);
+}
+
 void threads_begin(void *ret)
 {
+	leave_former();
+	calls_asked = __atomic_load_n(&calls_generation, __ATOMIC_ACQUIRE);
 	struct call_thread *t = begin();
 	*(struct call_thread **)ret = t ? t : &nobody;
+}
+
+/* What was told before is told again: this eacgm has not heard it. */
+static void forget_texts(void)
+{
+	if (process.threads)
+		memset(calls_texts, 0, CALLS_TEXTS_BYTES);
+}
+
+/* The memory of a session that has ended, maybe by kill(2), long ago. */
+static void give_back(void)
+{
+	if (!eacgm_call_header)
+		return;
+	__atomic_store_n(&eacgm_call_header->stop, 1, __ATOMIC_SEQ_CST);
+	(void)!madvise((char *)eacgm_call_header + CALL_HEADER_BYTES,
+		       CALL_FILE_BYTES - CALL_HEADER_BYTES, MADV_REMOVE);
+}
+
+void threads_attach(const char *folder)
+{
+	if (process.pid && process.pid != getpid())
+		begin_child();
+	if (!may_make(FILE_NONE) && !may_make(FILE_READY) && !may_make(FILE_FAILED))
+		return; /* a thread makes it just now, for the session that began the process */
+	give_back();
+	snprintf(process.folder, sizeof(process.folder), "%s", folder);
+	pthread_mutex_lock(&process.lock);
+	process.reserved = 0;
+	pthread_mutex_unlock(&process.lock);
+	forget_texts();
+	bool made = make_file(true);
+	__atomic_fetch_add(&calls_generation, made, __ATOMIC_ACQ_REL);
+	set_made(made);
 }
 
 void threads_look(void *thread)

@@ -6,5 +6,9 @@
  */
 void threads_begin(void *ret);
 
+/* Makes a file in the folder, in which nothing is recorded yet; threads that were here for an eacgm
+ * before begin anew with it. Not of a thread that is at work here. */
+void threads_attach(const char *folder);
+
 /* Whether eacgm is there; thread: struct call_thread *. */
 void threads_look(void *thread);
