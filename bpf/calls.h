@@ -349,7 +349,8 @@ static __always_inline int push_call(struct thread_state *st, struct pt_regs *ct
 /* While links are replaced, the second that comes by with a call has nothing to do. */
 static __always_inline bool is_unwanted(struct thread_state *st, __u64 cookie, __u64 sp)
 {
-	if (bursts_closed && cookie & COOKIE_IN_BURSTS)
+	if ((bursts_closed && cookie & COOKIE_IN_BURSTS) ||
+	    (cookie & COOKIE_TOLD_INSIDE && st->tells_inside))
 		return true;
 	__u32 depth = st->depth;
 	if (!replacing || !depth)
@@ -447,7 +448,7 @@ static __always_inline void pop_call(struct thread_state *st, struct pt_regs *ct
 	keep_call(c, depth, now_ns - c->start_ns);
 	return;
 unmatched:
-	if (!replacing)
+	if (!replacing && !(cookie & COOKIE_TOLD_INSIDE && st->tells_inside))
 		count_loss(LOSS_RETURN_UNMATCHED);
 }
 

@@ -29,7 +29,7 @@ const volatile bool counts_hits;     /* how often each probe is come by: hits.h 
 /* ---- written by user space while running ---- */
 __u32 mode_of_layer[LAYERS_MAX];     /* enum trace_mode */
 __u32 epoch;			     /* raised when probes go off: open calls are then void */
-__u32 exclusions;		     /* how often something was added to excluded */
+__u32 exclusions;		     /* how often excluded, or a value of targets, changed */
 __u64 guard_failures;		     /* exceptions that could not be prepared for */
 __u32 stack_shift;		     /* calls' chances of a stack are halved so often */
 bool frozen;			     /* record nothing, leave open calls as they are */
@@ -158,6 +158,7 @@ struct thread_state {
 	__u32 depth;
 	__u32 exclusions; /* as of when is_excluded was looked up */
 	bool is_excluded;
+	bool tells_inside; /* likewise: TARGET_TELLS_INSIDE */
 	__u8 layer_open[LAYERS_MAX];
 	struct open_call open[MAX_OPEN_CALLS];
 };
@@ -226,6 +227,8 @@ static __always_inline struct thread_state *thread_enter(void)
 		__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 		st->exclusions = exclusions;
 		st->is_excluded = bpf_map_lookup_elem(&excluded, &tgid) != NULL;
+		__u8 *target = bpf_map_lookup_elem(&targets, &tgid);
+		st->tells_inside = target && *target & TARGET_TELLS_INSIDE;
 	}
 	if (st->is_excluded)
 		return NULL;

@@ -69,7 +69,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	if (child_tgid != BPF_CORE_READ(child, pid))
 		return 0; /* a thread of the same process */
 	__u32 parent_tgid = BPF_CORE_READ(parent, tgid);
-	__u8 yes = 1;
+	__u8 yes = TARGET_IS_TRACED;
 	if (exclusions && bpf_map_lookup_elem(&excluded, &parent_tgid)) {
 		bpf_map_update_elem(&excluded, &child_tgid, &yes, BPF_ANY); /* the same program */
 		__sync_fetch_and_add(&exclusions, 1);
@@ -80,7 +80,9 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	struct unwind_process *p = bpf_map_lookup_elem(&unwind_processes, &parent_tgid);
 	if (p) /* the child has its parent's mappings */
 		bpf_map_update_elem(&unwind_processes, &child_tgid, p, BPF_ANY);
-	if (!target_all && bpf_map_update_elem(&targets, &child_tgid, &yes, BPF_ANY))
+	__u8 *target = bpf_map_lookup_elem(&targets, &parent_tgid); /* it has its parent's code */
+	if (!target_all &&
+	    bpf_map_update_elem(&targets, &child_tgid, target ? target : &yes, BPF_ANY))
 		count_loss(LOSS_TASK_FULL);
 	emit_task(REC_FORK, child, parent_tgid, false, TASK_UNKNOWN);
 	spend(SPENT_FORKS, began_ns);
@@ -102,6 +104,11 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 	if (st && st->epoch == epoch && !frozen)
 		drop_all(st);			    /* the frames went with the old program */
 	bpf_map_delete_elem(&hold_accounts, &tgid); /* another program, other mappings */
+	__u8 *target = bpf_map_lookup_elem(&targets, &tgid);
+	if (target && *target & TARGET_TELLS_INSIDE) {
+		*target = TARGET_IS_TRACED;
+		__sync_fetch_and_add(&exclusions, 1);
+	}
 	waits_exec();
 	stalls_exec();
 	struct mappings m = {};

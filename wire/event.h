@@ -31,7 +31,7 @@ enum trace_mode {
 
 /* The cookie of a probe site: probe number, action, layer, arguments, flags. */
 #define COOKIE_PROBE(c)	  ((__u32)(c))
-#define COOKIE_ACTION(c)  ((__u8)((c) >> 32) & 0x7f)
+#define COOKIE_ACTION(c)  ((__u8)((c) >> 32) & 0x3f)
 #define COOKIE_LAYER(c)	  ((__u8)((c) >> 40))
 #define COOKIE_NARGS(c)	  ((__u8)((c) >> 48) & 0x3f)
 #define COOKIE_STEPPED(c) ((c) >> 54 & 1)     /* the kernel single-steps the instruction */
@@ -42,7 +42,13 @@ enum trace_mode {
 	 (__u64)(flags) << 56)
 #define COOKIE_IS_STEPPED (1ULL << 54)
 #define COOKIE_WITH_STACK (1ULL << 55)
-#define COOKIE_IN_BURSTS  (1ULL << 39) /* the highest bit of the action */
+#define COOKIE_IN_BURSTS  (1ULL << 39) /* the highest bits of the action */
+/* Not of processes that tell such calls themselves: TARGET_TELLS_INSIDE. */
+#define COOKIE_TOLD_INSIDE (1ULL << 38)
+
+/* Values of the map `targets`, bits. */
+#define TARGET_IS_TRACED    1
+#define TARGET_TELLS_INSIDE 2
 
 #define MAX_PROBES	     16384
 #define HITS_STRIPES	     16 /* counters of a probe (bpf/hits.h) */

@@ -103,7 +103,9 @@ int session_host_open(struct session_host *h, const struct session_options *opts
 	h->options.preload = getenv("LD_PRELOAD");
 	int rc = session_prepare(&h->session, &h->options, e);
 	if (!rc)
-		rc = privileges_give_up(opts->gpu_timeline && !opts->command, opts->method, e);
+		rc = privileges_give_up((opts->gpu_timeline || opts->probes == PROBES_INSIDE) &&
+						!opts->command,
+					opts->method, e);
 	if (rc)
 		session_host_close(h);
 	return rc;

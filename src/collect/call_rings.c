@@ -59,6 +59,7 @@ struct source {
 	int fd;
 	uid_t owner;
 	pid_t pid, inner_pid; /* of whom it was made for, here and as it sees itself; 0: of many */
+	bool dropped;
 };
 
 struct call_rings {
@@ -108,9 +109,20 @@ const char *call_rings_folder(const struct call_rings *r)
 	return r->folder.path;
 }
 
-void call_rings_add(struct call_rings *r, int folder_fd, uid_t uid, pid_t pid, pid_t inner_pid)
+int call_rings_add(struct call_rings *r, int folder_fd, uid_t uid, pid_t pid, pid_t inner_pid,
+		   struct err *e)
 {
-	*vec_push(&r->sources) = (struct source){folder_fd, uid, pid, inner_pid};
+	int fd = fcntl(folder_fd, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0)
+		return err_set(e, errno, "no descriptor is left");
+	*vec_push(&r->sources) = (struct source){fd, uid, pid, inner_pid, false};
+	return 0;
+}
+
+void call_rings_drop(struct call_rings *r, pid_t pid)
+{
+	for (size_t i = 0; i < r->sources.len; i++)
+		r->sources.data[i].dropped |= r->sources.data[i].pid == pid;
 }
 
 static void close_file(struct ring_file *f)
@@ -135,6 +147,8 @@ void call_rings_close(struct call_rings *r)
 		close_file(&r->files.data[i]);
 	}
 	vec_free(&r->files);
+	for (size_t i = 1; i < r->sources.len; i++) /* the first is the folder's */
+		close(r->sources.data[i].fd);
 	vec_free(&r->sources);
 	gpu_folder_close(&r->folder);
 	map64_free(&r->pids);
@@ -550,17 +564,22 @@ static void forget(struct call_rings *r, size_t i)
 	*f = r->files.data[--r->files.len];
 }
 
-void call_rings_drop(struct call_rings *r, int folder_fd)
+/* What is in them was emptied just now. */
+static void forget_dropped(struct call_rings *r)
 {
-	for (size_t i = r->files.len; i-- > 0;) {
-		if (r->files.data[i].folder_fd != folder_fd)
+	for (size_t i = r->sources.len; i-- > 0;) {
+		const struct source from = r->sources.data[i];
+		if (!from.dropped)
 			continue;
-		drain_file(r, &r->files.data[i]);
-		forget(r, i);
+		for (size_t k = r->files.len; k-- > 0;) {
+			if (r->files.data[k].folder_fd != from.fd)
+				continue;
+			empty_file(&r->files.data[k]);
+			forget(r, k);
+		}
+		close(from.fd);
+		r->sources.data[i] = r->sources.data[--r->sources.len];
 	}
-	for (size_t i = r->sources.len; i-- > 0;)
-		if (r->sources.data[i].fd == folder_fd)
-			r->sources.data[i] = r->sources.data[--r->sources.len];
 }
 
 /* The line from ticks to time goes through now and a moment that lies a second back or more. */
@@ -593,6 +612,7 @@ size_t call_rings_drain(struct call_rings *r)
 		if (died)
 			forget(r, i);
 	}
+	forget_dropped(r);
 	/* after all: a process may have several */
 	for (size_t i = 0; i < r->files.len && r->upto_ns; i++)
 		if (r->files.data[i].known)

@@ -41,12 +41,12 @@ struct call_rings_events {
 int call_rings_open(struct call_rings **ret, const char *parent, uid_t uid, gid_t gid,
 		    const struct call_rings_events *events, struct err *e);
 
-/* A folder besides, open until the end or until call_rings_drop: that of a user's process, in which
- * only it makes files, or children that it forks. inner_pid: its number in its own PID namespace.
- */
-void call_rings_add(struct call_rings *r, int folder_fd, uid_t uid, pid_t pid, pid_t inner_pid);
-/* Its process has ended, or tells no more: empties what is in it, and forgets the folder. */
-void call_rings_drop(struct call_rings *r, int folder_fd);
+/* A folder besides: that of a user's process, in which only it makes files, or children that it
+ * forks. inner_pid: its number in its own PID namespace. */
+int call_rings_add(struct call_rings *r, int folder_fd, uid_t uid, pid_t pid, pid_t inner_pid,
+		   struct err *e);
+/* The process has ended, or tells no more: with the next drain its folder is forgotten. */
+void call_rings_drop(struct call_rings *r, pid_t pid);
 
 /* For CALL_RINGS_ENV; valid until the end. */
 const char *call_rings_folder(const struct call_rings *r);

@@ -71,7 +71,8 @@ void tracer_tell_plan(struct tracer *t)
 bool tracer_group_is_off(const struct tracer *t, const struct site_group *g)
 {
 	return t->off_layers & 1u << g->layer || t->off_callbacks & 1u << g->by_callback ||
-	       g->inside || (g->in_bursts && !t->shedding.bursts_on);
+	       (g->inside && (!t->opts.inside_running || t->inside_alone)) ||
+	       (g->in_bursts && !t->shedding.bursts_on);
 }
 
 static struct site_group *group_of(struct probed_file *f, enum layer layer,
@@ -146,6 +147,8 @@ void tracer_probe_file(struct tracer *t, struct probed_file *f)
 		*put = *site;
 		if (in_bursts)
 			put->cookie |= COOKIE_IN_BURSTS;
+		if (inside && t->opts.inside_running)
+			put->cookie |= COOKIE_TOLD_INSIDE;
 		f->places += !inside;
 	}
 	vec_free(&f->facts.plan.sites);

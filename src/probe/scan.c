@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "probe/inside_running.h"
 #include "probe/inside_write.h"
 #include "probe/scan_impl.h"
 
@@ -201,8 +202,10 @@ static void scan_go_on(struct tracer *t, struct scan *s)
 	}
 	if (is_guarded(s) && !probe_files(t, s))
 		return;
-	if (t->insider && !s->written)
+	if (t->insider && !s->written) {
 		insider_probe(t, s);
+		inside_settle(t);
+	}
 	s->written = true;
 	s->done = is_settled(t, s);
 	if (s->done && s->sequence)
@@ -351,6 +354,8 @@ void scan_forked(struct tracer *t, pid_t parent, pid_t child)
 	uint64_t cost_ns;
 	bool told = targets_forked(&t->targets, &t->files, parent, child);
 	map64_set(&t->scans->payer, (uint64_t)child, payer_of(t->scans, parent));
+	if (t->insider)
+		inside_forked(t, parent, child);
 	if (map64_get(&t->scans->cost_ns, (uint64_t)parent, &cost_ns))
 		map64_set(&t->scans->cost_ns, (uint64_t)child, cost_ns);
 	/* what is published was told before: names are found by that */
@@ -369,6 +374,8 @@ void scan_forget(struct tracer *t, pid_t pid)
 	map64_del(&ss->cost_ns, (uint64_t)pid);
 	map64_del(&ss->payer, (uint64_t)pid);
 	targets_ended(&t->targets, &t->files, pid);
+	if (t->insider)
+		inside_forget(t, pid);
 }
 
 static void begin_due(struct tracer *t)

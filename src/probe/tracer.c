@@ -392,7 +392,7 @@ struct parser_service tracer_others(const struct tracer *t)
 int tracer_add_pid(struct tracer *t, pid_t pid, struct err *e)
 {
 	uint32_t key = (uint32_t)pid;
-	uint8_t yes = 1;
+	uint8_t yes = TARGET_IS_TRACED;
 	if (bpf_map_update_elem(bpf_map__fd(t->bpf->maps.targets), &key, &yes, BPF_ANY))
 		return err_set(e, errno, "cannot trace process %d: %s", pid, strerror(errno));
 	return 0;

@@ -67,9 +67,10 @@ struct tracer_options {
 	bool sockets;	    /* TCP connections of targets can be asked for */
 	bool stops_at_samples; /* tests/tools: a sampled process gets SIGSTOP there and then */
 	bool counts_hits;      /* tracer_loads tells how often each probe is come by */
-	const char *inside; /* path of libeacgm_calls.so, which targets have loaded: calls are told
-			     * inside of them where that can be (wire/call_ring.h); NULL: by the
-			     * kernel alone */
+	const char *inside;  /* path of libeacgm_calls.so, which targets have loaded: calls are told
+			      * inside of them where that can be (wire/call_ring.h); NULL: by the
+			      * kernel alone */
+	bool inside_running; /* targets run already: the kernel tells until tracer_inside_attach */
 	struct parser_host *readers; /* tracer_start_readers; NULL: the tracer starts its own */
 	struct parser_ops others;    /* of tracer_start_readers: what they are asked besides */
 	struct tracer_events events;
@@ -247,6 +248,33 @@ void tracer_spendings(const struct tracer *t, struct tracer_spending ret[SPENT_K
 
 /* The processor time of the processes that work for this one: the guard, those that read files. */
 uint64_t tracer_helpers_cpu_ns(const struct tracer *t);
+
+/* Puts probes inside of a target that runs and has the library loaded, whose file records nothing
+ * yet: from then on it tells its calls, and the kernel's probes leave it out. All its threads are
+ * held for moments. Where it fails nothing has changed. opts.inside_running. */
+struct tracer_inside_stop {
+	uint64_t places;     /* functions whose code was changed */
+	uint64_t holds;	     /* how often all threads were held, */
+	uint64_t longest_ns; /* for how long at most, */
+	uint64_t total_ns;   /* and in sum */
+};
+int tracer_inside_attach(struct tracer *t, pid_t pid, struct tracer_inside_stop *ret,
+			 struct err *e);
+/* Targets that have such functions, and no probes inside. */
+void tracer_inside_waiting(const struct tracer *t, void (*visit)(void *ctx, pid_t pid), void *ctx);
+/* Where such a process can be held to be given the library: functions that it calls, of one file,
+ * whose callers hold no lock of libc. False: it has none. */
+#define DOOR_PLACES 8
+struct tracer_door {
+	int fd; /* the caller's to close */
+	size_t nplaces;
+	uint64_t offset[DOOR_PLACES], address[DOOR_PLACES]; /* in the file, and in the process */
+};
+bool tracer_inside_door(const struct tracer *t, pid_t pid, struct tracer_door *ret);
+/* Whether what a process has mapped there is the same file, byte by byte. */
+bool tracer_is_copy(const char *library, pid_t pid, const struct proc_map *m);
+/* Takes the probes out of all processes that go on. */
+void tracer_inside_leave(struct tracer *t, struct tracer_inside_stop *ret);
 
 /* The processes that had probes written into them (opts.inside). */
 void tracer_inside_processes(const struct tracer *t, void (*visit)(void *ctx, pid_t pid),

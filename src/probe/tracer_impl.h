@@ -58,6 +58,7 @@ struct tracer {
 	struct disk_reader *disk_reader;
 	struct unwinder *unwinder; /* NULL: no stacks are taken */
 	struct insider *insider;   /* NULL: the kernel has all probes */
+	bool inside_alone;	   /* nobody needs the kernel's probes of what is told inside */
 	VEC(struct bpf_link *) clock_links;
 	struct shedding shedding;
 	uint64_t attach_ns;

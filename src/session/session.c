@@ -56,6 +56,7 @@ static struct tracer_options tracer_options_of(const struct session *s)
 		.disk_io = o->disk_io,
 		.sockets = o->layers & layers_with(LAYER_HAS_COLLECTIVES),
 		.inside = inside_library(s),
+		.inside_running = inside_is_on(s) && !o->command,
 		.counts_hits = session_has_budget(s),
 	};
 	memcpy(opts.mode, o->mode, sizeof(opts.mode));
@@ -85,6 +86,8 @@ static struct session *session_new(const struct session_options *opts)
 	nap_init(&s->mover.pause);
 	pthread_mutex_init(&s->timeline.lock, NULL);
 	pthread_mutex_init(&s->tables_lock, NULL);
+	pthread_mutex_init(&s->inside.lock, NULL);
+	pthread_mutex_init(&s->bringing, NULL);
 	return s;
 }
 
@@ -190,6 +193,7 @@ int session_start(struct session *s, struct err *e)
 	if (!s->opts->command)
 		silence_begin(s);
 	attacher_start(s);
+	calls_start(s);
 	follow_begin(s);
 	return 0;
 }

@@ -138,6 +138,7 @@ void follow_tick(struct session *s)
 	tick_burst(s, now_ns);
 	session_budget_tick(s, tick);
 	spans_switch_probes(s);
+	calls_look(s, tick);
 	check_duration(s, now_ns);
 	if (atomic_load(&s->mover.failed))
 		end_for(s, SESSION_CANNOT_WRITE);
@@ -212,6 +213,7 @@ void follow_end(struct session *s)
 	if (nobody_lives(s))
 		tracer_detach(s->tracer);
 	attacher_stop(s);
+	calls_stop(s);
 	if (s->opts->burst_on_ns && s->clock.probes_on)
 		pipeline_window(s->pipeline, s->clock.switched_ns, monotonic_ns());
 	if (tracer_open_calls(s->tracer, post_open_call, s->pipeline, &e))
@@ -226,5 +228,6 @@ void follow_end(struct session *s)
 	metas_end(s);
 	mover_stop(s);
 	inside_metas(s);
+	calls_leave(s);
 	silence_end(s);
 }

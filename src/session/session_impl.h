@@ -96,8 +96,11 @@ struct timeline {
 };
 
 /* session_inside.c: calls that are told inside of processes. */
+struct callers;
 struct told_inside {
-	struct call_rings *rings; /* the mover's while it runs; NULL: the kernel has all probes */
+	struct call_rings *rings; /* under lock; NULL: the kernel has all probes */
+	pthread_mutex_t lock;	  /* of the mover and who brings libraries */
+	struct callers *callers;  /* session_calls.c; NULL: processes are the command's */
 	char library[4096];
 	uint64_t drained_ns;
 	_Atomic uint64_t cost_ns; /* that calls have taken of the job so far */
@@ -159,10 +162,24 @@ struct session {
 	struct silence silence;
 	struct timeline timeline;
 	struct told_inside inside;
+	pthread_mutex_t bringing; /* a library to a process: one at a time */
 	struct session_budget budget;
 	struct output output;
 	VEC(struct live *) lookers; /* session_live.c's */
 };
+
+/* session_calls.c: probes inside of processes that ran before. look: of the control thread; gone: a
+ * process has ended; stop: nobody is stopped any more; leave: after the mover, all is taken off. */
+void calls_open(struct session *s);
+void calls_start(struct session *s);
+void calls_look(struct session *s, unsigned tick);
+void calls_gone(struct session *s, pid_t pid);
+void calls_stop(struct session *s);
+void calls_leave(struct session *s);
+void calls_close(struct session *s);
+
+/* Who brings a library into a process waits for its turn, and gives it back. */
+void session_bring(struct session *s, bool begin);
 
 /* session_events.c: what the tracer tells goes to the pipeline. */
 struct tracer_events session_events(struct session *s);

@@ -58,8 +58,9 @@ static bool every_call_is_kept(const struct session_options *o)
 
 static int check(const struct session_options *o, struct err *e)
 {
-	if (!o->command)
-		return err_set(e, ENOTSUP, "they are for commands that eacgm starts");
+	if (!o->command && (o->target->all || o->target->cgroup_id))
+		return err_set(e, ENOTSUP,
+			       "they are for commands that eacgm starts, and for processes by -p");
 	if (!every_call_is_kept(o) || o->burst_on_ns)
 		return err_set(e, ENOTSUP, "they tell every call: neither --mode nor --burst");
 	if (o->operators == OPERATORS_CALLBACKS)
@@ -100,15 +101,21 @@ static int prepare(struct session *s, char **environment, struct err *e)
 	if (strpbrk(s->inside.library, " :"))
 		return err_set(e, ENOTSUP, "LD_PRELOAD takes no path with a space or colon: %s",
 			       s->inside.library);
-	rc = check_readable(o->user, s->inside.library, e);
+	const bool changes = o->command && o->user->changes;
+	if (o->command)
+		rc = check_readable(o->user, s->inside.library, e);
 	if (rc)
 		return rc;
-	uid_t uid = o->user->changes ? o->user->uid : geteuid();
-	gid_t gid = o->user->changes ? o->user->gid : getegid();
+	uid_t uid = changes ? o->user->uid : geteuid();
+	gid_t gid = changes ? o->user->gid : getegid();
 	rc = call_rings_open(&rings, PARENT, uid, gid, &events, e);
 	if (rc)
 		return rc;
 	s->inside.rings = rings;
+	if (!o->command) {
+		calls_open(s);
+		return 0;
+	}
 	const char *others = o->preload ? o->preload : "";
 	environment[0] = xasprintf(CALL_PRELOAD_ENV "=%s%s%s", others, *others ? ":" : "",
 				   s->inside.library);
@@ -155,8 +162,11 @@ size_t inside_drain(struct session *s)
 	if (!s->inside.rings || now_ns - s->inside.drained_ns < DRAIN_NS)
 		return 0;
 	s->inside.drained_ns = now_ns;
+	pthread_mutex_lock(&s->inside.lock);
 	call_rings_set_stack_shift(s->inside.rings, s->mover.stack_shift);
-	return call_rings_drain(s->inside.rings);
+	size_t n = call_rings_drain(s->inside.rings);
+	pthread_mutex_unlock(&s->inside.lock);
+	return n;
 }
 
 /* What is open when all is told stays open. */
@@ -164,10 +174,19 @@ void inside_finish(struct session *s)
 {
 	if (!s->inside.rings)
 		return;
+	pthread_mutex_lock(&s->inside.lock);
 	call_rings_stop(s->inside.rings);
 	call_rings_drain(s->inside.rings);
 	call_rings_drain(s->inside.rings); /* and all that there was has come */
 	call_rings_open_calls(s->inside.rings);
+	pthread_mutex_unlock(&s->inside.lock);
+}
+
+static void read_stats(struct session *s, struct call_rings_stats *ret)
+{
+	pthread_mutex_lock(&s->inside.lock);
+	call_rings_stats(s->inside.rings, ret);
+	pthread_mutex_unlock(&s->inside.lock);
 }
 
 uint64_t inside_lost_calls(struct session *s)
@@ -175,7 +194,7 @@ uint64_t inside_lost_calls(struct session *s)
 	struct call_rings_stats st;
 	if (!s->inside.rings)
 		return 0;
-	call_rings_stats(s->inside.rings, &st);
+	read_stats(s, &st);
 	double cost_ns = call_rings_cost_ns(s->inside.rings, &st) * (double)(st.calls + st.full);
 	atomic_store(&s->inside.cost_ns, (uint64_t)cost_ns);
 	return st.full + st.deep + st.elsewhere + st.slotless;
@@ -186,7 +205,7 @@ void inside_losses(struct session *s)
 	struct call_rings_stats st;
 	if (!s->inside.rings)
 		return;
-	call_rings_stats(s->inside.rings, &st);
+	read_stats(s, &st);
 	session_loss(s, "inside_full", st.full);
 	session_loss(s, "inside_deep", st.deep);
 	session_loss(s, "inside_elsewhere", st.elsewhere);
@@ -239,6 +258,7 @@ void inside_metas(struct session *s)
 
 void inside_close(struct session *s)
 {
+	calls_close(s);
 	call_rings_close(s->inside.rings);
 	s->inside.rings = NULL;
 }

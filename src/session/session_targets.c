@@ -39,6 +39,7 @@ void session_unwatch_pid(struct session *s, pid_t pid)
 		s->live.data[i] = s->live.data[--s->live.len];
 		collectors_del_pid(s->collectors, pid);
 		attacher_gone(s, pid);
+		calls_gone(s, pid);
 		return;
 	}
 }
