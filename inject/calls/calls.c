@@ -429,15 +429,26 @@ static bool is_anothers(const struct call_thread *t)
 	return calls_asked != now && t->header != eacgm_call_header;
 }
 
+/* Of the process. */
+static bool calls_are_stopped(void)
+{
+	const struct call_header *h = eacgm_call_header;
+	return h && __atomic_load_n(&h->stop, __ATOMIC_ACQUIRE);
+}
+
 int calls_enter(struct call_frame *f)
 {
 	uint64_t sp = (uint64_t)(uintptr_t)&f->return_address;
 	struct call_thread *t = calls_own;
 	f->token = 0;
-	if (unlikely(!t || !t->header))
+	if (unlikely(!t || !t->header || (is_stopped(t) && is_anothers(t)))) {
+		/* as it was when the call came in: by the end of that it may be told otherwise, and
+		 * the kernel has told of this call */
+		bool told_elsewhere = calls_are_stopped();
 		t = calls_begin_thread();
-	if (unlikely(t && is_stopped(t) && is_anothers(t)))
-		t = calls_begin_thread();
+		if (told_elsewhere)
+			return enter_none(t);
+	}
 	if (unlikely(!t || is_stopped(t)))
 		return enter_none(t);
 	if (unlikely(is_elsewhere(t, sp))) {

@@ -87,6 +87,12 @@ static uint32_t patience_from_environment(void)
 	return n >= 1 && n <= PATIENCE_MOST ? (uint32_t)n : 1;
 }
 
+/* Libraries are brought into processes that run, or probes are taken out of those that go on. */
+static bool changes_processes(const struct session_options *o)
+{
+	return (o->gpu_timeline && !o->command) || o->probes == PROBES_INSIDE;
+}
+
 int session_host_open(struct session_host *h, const struct session_options *opts, struct err *e)
 {
 	sigset_t set = signals_of_end();
@@ -103,9 +109,7 @@ int session_host_open(struct session_host *h, const struct session_options *opts
 	h->options.preload = getenv("LD_PRELOAD");
 	int rc = session_prepare(&h->session, &h->options, e);
 	if (!rc)
-		rc = privileges_give_up((opts->gpu_timeline || opts->probes == PROBES_INSIDE) &&
-						!opts->command,
-					opts->method, e);
+		rc = privileges_give_up(changes_processes(opts), opts->method, e);
 	if (rc)
 		session_host_close(h);
 	return rc;

@@ -20,9 +20,11 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 
-#define STEP_NS 5000L
-#define ROUNDS	64     /* in which threads were started */
-#define SYSCALL 0x050f /* the instruction, as a number of two bytes */
+#define STEP_NS	     5000L
+#define LATE_NS	     1000000000ULL
+#define LATE_STEP_NS 100000L
+#define ROUNDS	     64	    /* in which threads were started */
+#define SYSCALL	     0x050f /* the instruction, as a number of two bytes */
 
 enum state { SEIZED, INTERRUPTED, STOPPED, GONE };
 
@@ -49,6 +51,23 @@ static bool is_known(const struct hold *h, pid_t tid)
 	return false;
 }
 
+/* The kernel refuses to trace one that is a zombie, as a process's first thread can be for long. */
+static bool has_ended(const struct hold *h, pid_t tid)
+{
+	char path[64], text[512];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", h->pid, tid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return true;
+	text[n] = 0;
+	const char *name_end =
+		strrchr(text, ')'); /* proc_pid_stat(5): then a space and the state */
+	return name_end && strchr("ZXx", name_end[2]);
+}
+
 /* One that has ended meanwhile is none. */
 static int seize(struct hold *h, pid_t tid, struct err *e)
 {
@@ -56,13 +75,14 @@ static int seize(struct hold *h, pid_t tid, struct err *e)
 		*vec_push(&h->list) = (struct held){.thread = {.tid = tid}};
 		return 0;
 	}
-	if (errno == ESRCH)
+	int code = errno;
+	if (code == ESRCH || has_ended(h, tid))
 		return 0;
-	return err_set(e, errno,
-		       errno == EPERM ? "it may not be traced: a debugger does so already, or a "
-					"rule forbids it"
-				      : "thread %d: %s",
-		       tid, strerror(errno));
+	return err_set(e, code,
+		       code == EPERM ? "it may not be traced: a debugger does so already, or a "
+				       "rule forbids it"
+				     : "thread %d: %s",
+		       tid, strerror(code));
 }
 
 /* *found: there were some that we had not. */
@@ -151,37 +171,6 @@ static void read_places(struct hold *h)
 	}
 }
 
-int hold_process(struct hold **ret, pid_t pid, uint64_t most_ns, struct err *e)
-{
-	struct hold *h = xcalloc(1, sizeof(*h));
-	bool found = true;
-	h->pid = pid;
-	int rc = seize_all(h, &found, e);
-	for (int i = 0; !rc && found; i++) {
-		interrupt_all(h);
-		if (!stop_all(h, most_ns) || i == ROUNDS)
-			rc = err_set(e, EAGAIN, "a thread of it did not stop in %.1f ms",
-				     (double)most_ns / 1e6);
-		else
-			rc = seize_all(h, &found, e);
-	}
-	if (!rc)
-		read_places(h);
-	if (!rc && !h->stopped.len)
-		rc = err_set(e, ESRCH, "the process has ended");
-	if (rc)
-		hold_let_go(h);
-	else
-		*ret = h;
-	return rc;
-}
-
-size_t hold_threads(const struct hold *h, const struct hold_thread **ret)
-{
-	*ret = h->stopped.data;
-	return h->stopped.len;
-}
-
 /* ---- going on ---- */
 
 /* Those of signal(7) that end with EINTR when their thread was stopped, without a signal. */
@@ -256,6 +245,31 @@ static void detach(const struct hold *h, struct held *t)
 	}
 }
 
+/* One that is seized can be let go only where it stands: who did not stop in time is waited for. */
+static bool let_go_late(struct hold *h)
+{
+	bool any = true;
+	for (uint64_t end_ns = monotonic_ns() + LATE_NS; any && monotonic_ns() < end_ns;) {
+		any = false;
+		for (size_t i = 0; i < h->list.len; i++) {
+			struct held *t = &h->list.data[i];
+			if (t->state == SEIZED) /* and was not told to stop yet */
+				t->state = ptrace(PTRACE_INTERRUPT, t->thread.tid, 0, 0)
+						   ? GONE
+						   : INTERRUPTED;
+			if (t->state == INTERRUPTED)
+				look(t);
+			detach(h, t);
+			any |= t->state == INTERRUPTED;
+		}
+		if (any)
+			nanosleep(&(struct timespec){.tv_nsec = LATE_STEP_NS}, NULL);
+	}
+	return !any;
+}
+
+/* ---- the doors ---- */
+
 uint64_t hold_let_go(struct hold *h)
 {
 	for (size_t i = 0; i < h->list.len; i++)
@@ -265,4 +279,39 @@ uint64_t hold_let_go(struct hold *h)
 	vec_free(&h->stopped);
 	free(h);
 	return stood_ns;
+}
+
+int hold_process(struct hold **ret, pid_t pid, uint64_t most_ns, struct err *e)
+{
+	struct hold *h = xcalloc(1, sizeof(*h));
+	bool found = true;
+	h->pid = pid;
+	int rc = seize_all(h, &found, e);
+	for (int i = 0; !rc && found; i++) {
+		interrupt_all(h);
+		if (!stop_all(h, most_ns) || i == ROUNDS)
+			rc = err_set(e, EAGAIN, "a thread of it did not stop in %.1f ms",
+				     (double)most_ns / 1e6);
+		else
+			rc = seize_all(h, &found, e);
+	}
+	if (!rc)
+		read_places(h);
+	if (!rc && !h->stopped.len)
+		rc = err_set(e, ESRCH, "the process has ended");
+	if (rc) {
+		for (size_t i = 0; i < h->list.len; i++)
+			detach(h, &h->list.data[i]);
+		bool all = let_go_late(h);
+		hold_let_go(h);
+		return all ? rc : -ETIMEDOUT;
+	}
+	*ret = h;
+	return 0;
+}
+
+size_t hold_threads(const struct hold *h, const struct hold_thread **ret)
+{
+	*ret = h->stopped.data;
+	return h->stopped.len;
 }

@@ -5,8 +5,7 @@
  * was; one that Linux ends with EINTR when its thread is stopped (signal(7): epoll_wait and some
  * others) is begun again, with its timeout in full.
  *
- * x86-64 only. One thread of the caller's from the beginning to the end, which ends soon after: a
- * thread of the process that did not stop in time can only then be let go, by the kernel. */
+ * x86-64 only. One thread of the caller's from the beginning to the end. */
 #pragma once
 
 #include <stdbool.h>

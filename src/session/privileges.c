@@ -28,7 +28,7 @@ static const struct sandbox_capability always[] = {
 	{CAP_SYSLOG, "names the kernel's functions"},
 };
 
-/* Where the CUPTI shim is brought into processes that run. */
+/* Where a library is brought into processes that run. */
 static const struct sandbox_capability attaching[] = {
 	{CAP_SETUID, "makes files for a process with that process's own rights"},
 	{CAP_SETGID, "likewise"},

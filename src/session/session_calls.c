@@ -21,6 +21,7 @@
 
 #define SUBJECT	   "probes inside"
 #define LOOK_TICKS 5 /* of the control thread */
+#define ENDED	   "the recording ended before the library was in"
 #define TRIES	   5 /* of 3 s, for a process that calls nothing */
 
 struct caller {
@@ -242,7 +243,7 @@ static void *bring_all(void *arg)
 			hand_over(c, who, false);
 		} else {
 			if (rc != -ESRCH)
-				tell(c, who->pid, e.msg);
+				tell(c, who->pid, stops(c) ? ENDED : e.msg);
 			free_caller(c, who);
 		}
 	}
@@ -379,7 +380,9 @@ void calls_stop(struct session *s)
 	pthread_join(c->thread, NULL);
 	c->runs = false;
 	for (size_t i = 0; i < c->waiting.len; i++)
-		tell(c, c->waiting.data[i]->pid, "the recording ended before the library was in");
+		tell(c, c->waiting.data[i]->pid, ENDED);
+	for (size_t i = 0; i < c->ready.len; i++)
+		tell(c, c->ready.data[i]->pid, ENDED);
 	pipeline_meta(s->pipeline, "inside_attached", "%zu", c->attached);
 	if (c->attached) {
 		pipeline_meta(s->pipeline, "inside_stops", "%zu", c->holds);

@@ -18,7 +18,7 @@
 /* ---- what the rest of the library would do ---- */
 
 __thread struct call_thread *calls_own;
-struct call_header *calls_header;
+struct call_header *eacgm_call_header;
 extern bool ticks_are_counted;
 bool ticks_are_counted = false;
 static unsigned slotless, looked;
@@ -53,7 +53,7 @@ static int set_up(void **state)
 	slotless = looked = 0;
 	thread = (struct call_thread){.slot = &slot, .header = &header, .ring = ring, .used = true};
 	calls_own = &thread;
-	calls_header = &header;
+	eacgm_call_header = &header;
 	return 0;
 }
 

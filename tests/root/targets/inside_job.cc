@@ -831,6 +831,14 @@ int run_until(long n, char **path)
 	return 0;
 }
 
+int run_idle(long n, char **)
+{
+	puts("ready");
+	fflush(stdout);
+	sleep((unsigned)n);
+	return 0;
+}
+
 const struct {
 	const char *name;
 	int (*run)(long n, char **rest);
@@ -858,6 +866,7 @@ const struct {
 	{"at-once", run_at_once},
 	{"keys", run_keys},
 	{"until", run_until},
+	{"idle", run_idle},
 };
 } // namespace
 
