@@ -3,7 +3,8 @@
  *
  * CUDA loads it (CUDA_INJECTION64_PATH). At the process's end it says on the standard error how
  * many records of each kind there were. Finds CUPTI as the shim does, and hands over buffers of
- * the same size; flushes at no intervals. */
+ * the same size; flushes at no intervals. Where CUPTI_CLIENT_LAUNCHES is set it asks for the
+ * driver's launches too, as the shim does, which tell the thread of a kernel. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -60,6 +61,9 @@ int InitializeInjection(void)
 {
 	static const uint32_t kinds[] = {CUPTI_KIND_CONCURRENT_KERNEL, CUPTI_KIND_MEMCPY,
 					 CUPTI_KIND_MEMSET, CUPTI_KIND_MEMCPY2};
+	/* cuLaunchKernel, cuLaunchCooperativeKernel, cuLaunchKernelEx, each with _ptsz: see
+	 * inject/driver_calls.c */
+	static const uint32_t launches[] = {307, 442, 477, 478, 652, 653};
 	char path[512] = "";
 	const char *missing = cupti_find(&cupti, path, sizeof(path));
 	int rc = 0;
@@ -69,6 +73,9 @@ int InitializeInjection(void)
 		rc = cupti.ActivityRegisterCallbacks(on_request, on_complete);
 	for (int i = 0; i < 4 && !missing && !rc; i++)
 		rc = cupti.ActivityEnable(kinds[i]);
+	if (!missing && !rc && getenv("CUPTI_CLIENT_LAUNCHES"))
+		for (size_t i = 0; i < sizeof(launches) / sizeof(launches[0]); i++)
+			cupti.ActivityEnableDriverApi(launches[i], 1);
 	if (missing || rc)
 		fprintf(stderr, "cupti_client: %s (%d)\n", missing ? missing : "refused", rc);
 	else

@@ -81,6 +81,7 @@ class Config:
         self.client, self.started, self.switched = client, started or switched, switched
         self.timeline = any("--gpu-timeline" in word for word in eacgm or [])
         self.burst, self.by = burst, "mean_ms" if burst else "median_ms"
+        self.comes_in = "inprocess" in (eacgm or []) and not self.started
         self.apart = way.startswith("torch.profiler")
 
 
@@ -107,6 +108,8 @@ def configs():
         Config("burst 1/%d" % BURST_OF, eacgm=[], burst=True),
         Config("attached before", eacgm=[], before=True),
         Config(CLIENT, client=True),
+        Config(CLIENT + ", launches too", client=True),
+        Config("probes inside, attached", eacgm=INSIDE),
         Config("timeline", eacgm=["--gpu-timeline", "--layers", "gpu", "--profile", "off"]),
         Config("timeline, graphs", eacgm=["--gpu-timeline=graphs", "--layers", "gpu",
                                           "--profile", "off"]),
@@ -270,6 +273,15 @@ class Measured:
         self.cores = []
         self.failed = None
 
+    @staticmethod
+    def run_until_inside(job, eacgm):
+        """A thread that calls is given the library: some steps are run for that."""
+        for _ in range(30):
+            job.run(1)
+            if "functions inside" in eacgm.text():
+                return
+        raise Failed("no probes came inside: %s" % eacgm.text().strip()[-400:])
+
     def segment(self, args, job, recording):
         """One traced segment."""
         if self.options is None:
@@ -282,6 +294,8 @@ class Measured:
         with Attached(args, job.p.pid, recording, self.options) as eacgm:
             if self.config.timeline:
                 job.run(max(1, self.steps // 2))
+            if self.config.comes_in:
+                self.run_until_inside(job, eacgm)
             began, cpu_s = time.monotonic(), eacgm.cpu_s()
             made = None if self.config.before else job.run(self.steps)
             cores = (eacgm.cpu_s() - cpu_s) / (time.monotonic() - began)
@@ -433,9 +447,12 @@ def jobs_of(args, load, chosen, folder, jobs):
     """The process that each configuration runs in; those that are started are put into jobs."""
     client = os.path.join(args.build, "bench", "libbench_cupti_client.so")
     where = {}
+    has_client = {"CUDA_INJECTION64_PATH": client}
     for name, needs, env in (("apart", lambda c: c.apart, None),
                              ("timeline", lambda c: c.timeline, None),
-                             ("client", lambda c: c.client, {"CUDA_INJECTION64_PATH": client})):
+                             ("client", lambda c: c.name == CLIENT, has_client),
+                             ("launches", lambda c: c.client and c.name != CLIENT,
+                              dict(has_client, CUPTI_CLIENT_LAUNCHES="1"))):
         if any(needs(c) for c in chosen):
             jobs.append(Job(args, load, os.path.join(folder, name + ".log"), env))
             where.update({c.name: jobs[-1] for c in chosen if needs(c)})
