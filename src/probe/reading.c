@@ -159,17 +159,19 @@ static bool take_cached(struct tracer *t, struct probed_file *f)
 	struct reading *r = t->reading;
 	struct buf key, answer = {0};
 	struct err e = {0};
+	uint64_t began_ns = monotonic_ns();
 	key_of(t, f, &key);
 	int rc = -EPROTO;
 	if (facts_cache_load(r->cache, &key, &answer))
 		rc = take_in(t, f, &answer, &e);
 	buf_free(&answer);
 	buf_free(&key);
-	if (rc == -EPROTO)
-		return false;
-	r->stats.cached++;
-	end(t, f, rc, &e);
-	return true;
+	if (rc != -EPROTO) {
+		r->stats.cached++;
+		end(t, f, rc, &e);
+	}
+	t->plan_ns += monotonic_ns() - began_ns;
+	return rc != -EPROTO;
 }
 
 bool reading_recall(struct tracer *t, struct probed_file *f)
