@@ -45,16 +45,62 @@ static bool entry_is_off(const struct plan *p, const struct cat_entry *en)
 	       (en->off_by_default || (en->cost == CAT_COST_HIGH && !p->frequent));
 }
 
+/* fnmatch after a cheap comparison of the part before the first wildcard: libraries have a hundred
+ * thousand symbols and processes hundreds of files, and few match. */
+static bool glob_matches(const char *glob, const char *name)
+{
+	const char *g = glob, *n = name;
+	for (; *g && *g != '*' && *g != '?' && *g != '[' && *g != '\\'; g++, n++)
+		if (*g != *n)
+			return false;
+	return *g ? !fnmatch(glob, name, 0) : !*n;
+}
+
+static bool library_matches(const char *glob, const char *path)
+{
+	return glob_matches(glob, glob[0] == '/' ? path : path_file_name(path));
+}
+
 bool plan_entry_wants(const struct plan *p, const struct cat_entry *en, const char *path)
 {
 	if (!(p->layers & 1u << en->layer))
 		return false;
 	for (size_t i = 0; i < en->libraries.len; i++) {
-		const char *glob = en->libraries.data[i];
-		if (!fnmatch(glob, glob[0] == '/' ? path : path_file_name(path), 0))
+		if (library_matches(en->libraries.data[i], path))
 			return true;
 	}
 	return false;
+}
+
+static bool has_glob(const struct library_names *names, const char *glob)
+{
+	for (size_t i = 0; i < names->globs.len; i++)
+		if (!strcmp(names->globs.data[i], glob))
+			return true;
+	return false;
+}
+
+void library_names_add(struct library_names *names, const struct catalog *c)
+{
+	for (size_t i = 0; i < c->entries.len; i++) {
+		const struct cat_list *of_entry = &c->entries.data[i].libraries;
+		for (size_t k = 0; k < of_entry->len; k++)
+			if (!has_glob(names, of_entry->data[k]))
+				*vec_push(&names->globs) = of_entry->data[k];
+	}
+}
+
+bool library_names_match(const struct library_names *names, const char *path)
+{
+	for (size_t i = 0; i < names->globs.len; i++)
+		if (library_matches(names->globs.data[i], path))
+			return true;
+	return false;
+}
+
+void library_names_free(struct library_names *names)
+{
+	vec_free(&names->globs);
 }
 
 bool plan_wants(const struct plan *p, const char *path)
@@ -65,16 +111,6 @@ bool plan_wants(const struct plan *p, const char *path)
 			return true;
 	}
 	return false;
-}
-
-/* fnmatch after a cheap comparison of the part before the first wildcard: libraries have
- * a hundred thousand symbols and few match. */
-static bool glob_matches(const char *glob, const char *name)
-{
-	size_t literal = strcspn(glob, "*?[\\");
-	if (strncmp(glob, name, literal))
-		return false;
-	return !glob[literal] ? !name[literal] : !fnmatch(glob, name, 0);
 }
 
 static bool any_glob_matches(char *const *globs, size_t n, const char *name)

@@ -82,8 +82,20 @@ struct plan {
 bool plan_entry_wants(const struct plan *p, const struct cat_entry *en, const char *path);
 /* True when an entry wants something of a file of this name. */
 bool plan_wants(const struct plan *p, const char *path);
-/* Adds the bytes of all that plan_file depends on but for the file itself. */
-void plan_question(const struct plan *p, const char *path, struct buf *ret);
+/* The names of libraries that a catalog asks for, each once: a catalog has hundreds of entries for
+ * a few names, and a process hundreds of files that none of them is about. Texts are the catalog's.
+ */
+struct library_names {
+	VEC(const char *) globs;
+};
+void library_names_add(struct library_names *names, const struct catalog *c);
+bool library_names_match(const struct library_names *names, const char *path);
+void library_names_free(struct library_names *names);
+
+/* Adds the bytes of all that plan_file depends on but for the file itself. names: of the plan's
+ * catalog. */
+void plan_question(const struct plan *p, const struct library_names *names, const char *path,
+		   struct buf *ret);
 
 /* Plans the file; path is what the process sees and is matched and shown. New probes
  * are appended to p->probes. Fails only when MAX_PROBES is reached. */

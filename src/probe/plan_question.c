@@ -81,7 +81,8 @@ _Static_assert(sizeof(struct cat_entry) == 704, "struct cat_entry has changed");
 _Static_assert(sizeof(struct cat_arg) == 56, "struct cat_arg has changed");
 _Static_assert(sizeof(struct plan) == 72, "struct plan has changed");
 
-void plan_question(const struct plan *p, const char *path, struct buf *ret)
+void plan_question(const struct plan *p, const struct library_names *names, const char *path,
+		   struct buf *ret)
 {
 	add_text(ret, path);
 	add_number(ret, p->frequent);
@@ -89,6 +90,8 @@ void plan_question(const struct plan *p, const char *path, struct buf *ret)
 	add_number(ret, p->stacks);
 	add_number(ret, p->allocators);
 	add_number(ret, p->inside);
+	if (!library_names_match(names, path))
+		return;
 	for (size_t i = 0; i < p->catalog->entries.len; i++) {
 		const struct cat_entry *en = &p->catalog->entries.data[i];
 		if (!plan_entry_wants(p, en, path))

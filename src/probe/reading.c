@@ -36,17 +36,19 @@ struct reading {
 	bool doubtful;	/* the process has read what is not kept */
 	struct owners owners;
 	struct facts_cache *cache; /* only read here */
+	struct library_names names;
 	struct facts_keeper *keeper;
 	struct reading_stats stats;
 };
 
-struct reading *reading_new(struct parser_host *host)
+struct reading *reading_new(struct parser_host *host, const struct catalog *catalog)
 {
 	struct reading *r = xcalloc(1, sizeof(*r));
 	r->parser = parser_new(host, true);
 	r->owners.most_ns = READ_OWNER_NS;
 	r->cache = facts_cache_open(NULL, 0);
 	r->keeper = facts_keeper_new();
+	library_names_add(&r->names, catalog);
 	return r;
 }
 
@@ -59,6 +61,7 @@ void reading_free(struct reading *r)
 	buf_free(&r->key);
 	facts_cache_close(r->cache);
 	facts_keeper_free(r->keeper);
+	library_names_free(&r->names);
 	owners_free(&r->owners);
 	free(r);
 }
@@ -83,7 +86,7 @@ static void refuse(struct tracer *t, struct probed_file *f, const char *reason)
 static void key_of(const struct tracer *t, const struct probed_file *f, struct buf *ret)
 {
 	struct buf question = {0};
-	plan_question(&t->plan, f->path, &question);
+	plan_question(&t->plan, &t->reading->names, f->path, &question);
 	facts_cache_key(t->reading->cache, f->fd, PARSE_FACTS, question.data, question.len, ret);
 	buf_free(&question);
 }

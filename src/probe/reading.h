@@ -12,7 +12,8 @@ struct reading;
 /* The operations of the parser's processes that the tracer asks for. */
 enum parse_op { PARSE_FACTS, PARSE_UNWIND_FACTS, PARSE_UNWIND_TABLE, PARSE_DEFINERS, PARSE_OPS };
 
-struct reading *reading_new(struct parser_host *host);
+struct catalog;
+struct reading *reading_new(struct parser_host *host, const struct catalog *catalog);
 void reading_free(struct reading *r);
 
 /* The file, FILE_NEW, will be FILE_READ or FILE_REFUSED. */

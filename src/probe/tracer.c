@@ -316,7 +316,7 @@ static int take_readers(struct tracer *t, struct err *e)
 		rc = tracer_start_readers(&t->parser_host, &t->opts, e);
 	if (rc)
 		return rc;
-	t->reading = reading_new(t->parser_host);
+	t->reading = reading_new(t->parser_host, t->opts.catalog);
 	t->scans = scans_new(t->epoll_fd);
 	return 0;
 }

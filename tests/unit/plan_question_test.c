@@ -31,8 +31,11 @@ static void parse(struct catalog *c, const char *text)
 
 static struct buf question_of(const struct plan *p, const char *path)
 {
+	struct library_names names = {0};
 	struct buf b = {0};
-	plan_question(p, path, &b);
+	library_names_add(&names, p->catalog);
+	plan_question(p, &names, path, &b);
+	library_names_free(&names);
 	return b;
 }
 
@@ -128,6 +131,45 @@ static void test_options(void **state)
 	catalog_free(&c);
 }
 
+/* Whether the names of a catalog's libraries match, which is what its entries say. */
+static bool names_match(const struct catalog *c, const char *path)
+{
+	const struct plan p = {.catalog = c, .layers = ~0u};
+	struct library_names names = {0};
+	bool match, wanted = false;
+	library_names_add(&names, c);
+	match = library_names_match(&names, path);
+	for (size_t i = 0; i < c->entries.len; i++)
+		wanted |= plan_entry_wants(&p, &c->entries.data[i], path);
+	assert_true(match == wanted);
+	library_names_free(&names);
+	return match;
+}
+
+static void test_names_of_libraries(void **state)
+{
+	static const char *const specs[] = {"liba.so:one()",	 "liba.so:two()",
+					    "libb.so*:one()",	 "/opt/lib?.so:one()",
+					    "lib[cd]e.so:one()", "lib\\*.so:one()"};
+	static const char *const matching[] = {"/lib/liba.so",	 "liba.so",	 "/usr/libb.so",
+					       "/usr/libb.so.1", "/opt/libx.so", "/x/libce.so",
+					       "/x/lib*.so"};
+	static const char *const others[] = {
+		"/lib/liba.so.1", "/lib/liba.s", "/lib/lib",	"/lib/libx.so",
+		"/x/libee.so",	  "/liba.so/x",	 "/x/libxy.so", ""};
+	struct catalog c = {0};
+	struct err e = {""};
+	(void)state;
+	assert_false(names_match(&c, "/lib/liba.so"));
+	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
+		assert_int_equal(catalog_add_spec(&c, specs[i], &e), 0);
+	for (size_t i = 0; i < sizeof(matching) / sizeof(matching[0]); i++)
+		assert_true(names_match(&c, matching[i]));
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		assert_false(names_match(&c, others[i]));
+	catalog_free(&c);
+}
+
 /* What the session has found so far is no part of an answer: it is the next session's too. */
 static void test_answers_stand_alone(void **state)
 {
@@ -158,6 +200,7 @@ int main(void)
 		cmocka_unit_test(test_entries),
 		cmocka_unit_test(test_other_files),
 		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_names_of_libraries),
 		cmocka_unit_test(test_answers_stand_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
