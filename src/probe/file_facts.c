@@ -1,6 +1,7 @@
-/* file_facts.c - the answer is a head, then probes with their texts, sites, results and layouts,
- * all as the structs below; numbers in it are the answer's own. Both ends are one program, so the
- * order of bytes is no question. */
+/* file_facts.c - the answer is a head, then probes with their arguments and texts, sites with what
+ * is inside, results and layouts, all as the structs below; numbers in it are the answer's own.
+ * Both ends are one program, so the order of bytes is no question. What most probes and sites lack
+ * is left out: an answer is read each time that somebody maps the file. */
 #include "probe/file_facts.h"
 
 #include <errno.h>
@@ -20,22 +21,27 @@ struct answer_head {
 	uint32_t probes, sites, results, layouts;
 };
 
+/* struct probe_desc but for its arguments. */
+#define DESC_HEAD offsetof(struct probe_desc, args)
+
+/* Behind it: nargs of struct arg_desc, the name, the symbol. */
 struct answer_probe {
-	uint32_t entry; /* index in the catalog */
-	struct probe_desc desc;
+	uint32_t entry;		 /* index in the catalog */
+	uint8_t desc[DESC_HEAD]; /* nargs is in it */
 	uint8_t arg_order[MAX_ARGS];
 	int8_t name_arg;
 	uint8_t by_callback;
 	uint16_t name_len, symbol_len;
 };
 
+/* Behind it, where it says so: struct inside. */
 struct answer_site {
 	uint64_t offset;
 	uint64_t semaphore;
 	uint32_t probe;
 	uint8_t action;
 	uint8_t cost;
-	struct inside inside;
+	uint8_t has_inside;
 };
 
 struct answer_result {
@@ -160,16 +166,32 @@ static void put_probe(struct buf *b, const struct plan *p, const struct probe_in
 	size_t name = strnlen(info->name, TEXT_MOST), symbol = strnlen(info->symbol, TEXT_MOST);
 	struct answer_probe a = {
 		.entry = (uint32_t)(info->entry - p->catalog->entries.data),
-		.desc = info->desc,
 		.name_arg = info->name_arg,
 		.by_callback = (uint8_t)info->by_callback,
 		.name_len = (uint16_t)name,
 		.symbol_len = (uint16_t)symbol,
 	};
+	memcpy(a.desc, &info->desc, DESC_HEAD);
 	memcpy(a.arg_order, info->arg_order, sizeof(a.arg_order));
 	buf_add(b, &a, sizeof(a));
+	buf_add(b, info->desc.args, info->desc.nargs * sizeof(info->desc.args[0]));
 	buf_add(b, info->name, name);
 	buf_add(b, info->symbol, symbol);
+}
+
+static void put_site(struct buf *b, const struct site *s)
+{
+	struct answer_site a = {
+		.offset = s->offset,
+		.semaphore = s->semaphore,
+		.probe = s->probe,
+		.action = (uint8_t)s->action,
+		.cost = (uint8_t)s->cost,
+		.has_inside = s->inside.moved != 0,
+	};
+	buf_add(b, &a, sizeof(a));
+	if (a.has_inside)
+		buf_add(b, &s->inside, sizeof(s->inside));
 }
 
 static void put_result(struct buf *b, const struct plan *p, const struct entry_result *r)
@@ -192,16 +214,8 @@ static void put_plan(struct buf *b, const struct plan *p, const struct file_plan
 {
 	for (size_t i = 0; i < p->probes.len; i++)
 		put_probe(b, p, &p->probes.data[i]);
-	for (size_t i = 0; i < fp->sites.len; i++) {
-		const struct site *s = &fp->sites.data[i];
-		struct answer_site a = {.offset = s->offset,
-					.semaphore = s->semaphore,
-					.probe = s->probe,
-					.action = (uint8_t)s->action,
-					.cost = (uint8_t)s->cost,
-					.inside = s->inside};
-		buf_add(b, &a, sizeof(a));
-	}
+	for (size_t i = 0; i < fp->sites.len; i++)
+		put_site(b, &fp->sites.data[i]);
 	for (size_t i = 0; i < fp->results.len; i++)
 		put_result(b, p, &fp->results.data[i]);
 	buf_add(b, p->layouts.data, p->layouts.len * sizeof(p->layouts.data[0]));
@@ -306,16 +320,26 @@ static bool arg_holds(const struct arg_desc *a, const struct cat_arg *asked)
 	return !memcmp(&same, &asked->fetch, sizeof(same));
 }
 
-static bool desc_holds(const struct answer_probe *a, const struct cat_entry *en)
+static bool desc_holds(const struct answer_probe *a, const struct probe_desc *desc,
+		       const struct cat_entry *en)
 {
-	if (a->desc.nargs > en->nargs || a->name_arg < -1 || a->name_arg >= a->desc.nargs ||
-	    a->desc.begins > a->desc.nargs || a->by_callback > CALLBACK_CUPTI)
+	if (a->name_arg < -1 || a->name_arg >= desc->nargs || desc->begins > desc->nargs ||
+	    a->by_callback > CALLBACK_CUPTI)
 		return false;
-	for (int i = 0; i < a->desc.nargs; i++)
+	for (int i = 0; i < desc->nargs; i++)
 		if (a->arg_order[i] >= en->nargs ||
-		    !arg_holds(&a->desc.args[i], &en->args[a->arg_order[i]]))
+		    !arg_holds(&desc->args[i], &en->args[a->arg_order[i]]))
 			return false;
 	return true;
+}
+
+/* No more arguments than the catalog has of it, and none behind them. */
+static bool take_desc(struct answer *from, const struct answer_probe *a, const struct cat_entry *en,
+		      struct probe_desc *ret)
+{
+	memcpy(ret, a->desc, DESC_HEAD);
+	return ret->nargs <= en->nargs &&
+	       take(from, ret->args, ret->nargs * sizeof(ret->args[0])) && desc_holds(a, ret, en);
 }
 
 static bool number_layouts(struct intake *in, struct probe_desc *desc)
@@ -337,11 +361,13 @@ static bool take_probe(struct intake *in, struct answer *from)
 	if (!take(from, &a, sizeof(a)) || a.entry >= in->plan->catalog->entries.len)
 		return false;
 	const struct cat_entry *en = &in->plan->catalog->entries.data[a.entry];
+	struct probe_desc desc = {0};
+	if (!take_desc(from, &a, en, &desc))
+		return false;
 	char *name = take_text(from, a.name_len);
 	char *symbol = name ? take_text(from, a.symbol_len) : NULL;
-	if (!symbol || !desc_holds(&a, en)) {
+	if (!symbol) {
 		free(name);
-		free(symbol);
 		return false;
 	}
 	struct probe_info *info = vec_push(&in->plan->probes);
@@ -351,7 +377,7 @@ static bool take_probe(struct intake *in, struct answer *from)
 		.name = name,
 		.symbol = symbol,
 		.library = xstrdup(in->path),
-		.desc = a.desc,
+		.desc = desc,
 		.name_arg = a.name_arg,
 		.by_callback = (enum callback)a.by_callback,
 	};
@@ -363,11 +389,12 @@ static bool take_site(struct intake *in, struct answer *from, uint32_t nprobes,
 		      struct file_plan *ret)
 {
 	struct answer_site a;
+	struct inside inside = {0};
 	if (!take(from, &a, sizeof(a)) || a.probe >= nprobes || a.action > SITE_END ||
-	    a.cost >= INSN_FORBIDDEN)
+	    a.cost >= INSN_FORBIDDEN || (a.has_inside && !take(from, &inside, sizeof(inside))))
 		return false;
 	const struct probe_info *info = &in->plan->probes.data[in->first_probe + a.probe];
-	if (!inside_holds(&a.inside, info) || (a.inside.moved && a.action != SITE_SPAN))
+	if (!inside_holds(&inside, info) || (inside.moved && a.action != SITE_SPAN))
 		return false;
 	*vec_push(&ret->sites) = (struct site){
 		.offset = a.offset,
@@ -377,7 +404,7 @@ static bool take_site(struct intake *in, struct answer *from, uint32_t nprobes,
 		.layer = info->entry->layer,
 		.action = (enum site_action)a.action,
 		.cost = (enum insn_cost)a.cost,
-		.inside = a.inside,
+		.inside = inside,
 	};
 	return true;
 }
