@@ -399,7 +399,7 @@ static bool take_site(struct intake *in, struct answer *from, uint32_t nprobes,
 	*vec_push(&ret->sites) = (struct site){
 		.offset = a.offset,
 		.semaphore = a.semaphore,
-		.cookie = plan_cookie(info, (enum site_action)a.action),
+		.cookie = plan_cookie(info, (enum site_action)a.action, (enum insn_cost)a.cost),
 		.probe = info->id,
 		.layer = info->entry->layer,
 		.action = (enum site_action)a.action,

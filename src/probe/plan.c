@@ -326,11 +326,12 @@ static struct probe_info *new_probe(struct work *w, const char *symbol)
 	return info;
 }
 
-uint64_t plan_cookie(const struct probe_info *info, enum site_action action)
+uint64_t plan_cookie(const struct probe_info *info, enum site_action action, enum insn_cost cost)
 {
 	return COOKIE_MAKE(info->id, action, info->entry->layer, info->desc.nargs,
 			   info->name_arg == 0 ? CALL_NAMED : 0) |
-	       (info->desc.stack_chance ? COOKIE_WITH_STACK : 0);
+	       (info->desc.stack_chance ? COOKIE_WITH_STACK : 0) |
+	       (cost == INSN_STEPPED ? COOKIE_IS_STEPPED : 0);
 }
 
 static struct site *add_site(struct work *w, const struct probe_info *info, uint64_t offset,
@@ -344,8 +345,7 @@ static struct site *add_site(struct work *w, const struct probe_info *info, uint
 		.layer = w->entry->layer,
 		.action = action,
 		.cost = cost,
-		.cookie =
-			plan_cookie(info, action) | (cost == INSN_STEPPED ? COOKIE_IS_STEPPED : 0),
+		.cookie = plan_cookie(info, action, cost),
 	};
 	map64_set(&w->taken, offset, info->id);
 	w->result->sites++;

@@ -103,5 +103,5 @@ int plan_file(struct plan *p, const struct elf_file *f, const char *path, struct
 	      struct err *e);
 void file_plan_free(struct file_plan *fp);
 /* What a place of a probe hands to the programs. */
-uint64_t plan_cookie(const struct probe_info *info, enum site_action action);
+uint64_t plan_cookie(const struct probe_info *info, enum site_action action, enum insn_cost cost);
 void plan_free(struct plan *p);

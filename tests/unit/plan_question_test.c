@@ -194,9 +194,25 @@ static void test_answers_stand_alone(void **state)
 	close(fd);
 }
 
+/* What an answer says of a place's instruction is in what the programs are given: what they cost is
+ * reckoned by it. */
+static void test_cookies(void **state)
+{
+	const struct cat_entry en = {.layer = LAYER_CUDA};
+	const struct probe_info info = {.id = 7, .entry = &en, .name_arg = -1};
+	uint64_t emulated = plan_cookie(&info, SITE_SPAN, INSN_EMULATED);
+	uint64_t stepped = plan_cookie(&info, SITE_SPAN, INSN_STEPPED);
+	(void)state;
+	assert_false(COOKIE_STEPPED(emulated));
+	assert_true(COOKIE_STEPPED(stepped));
+	assert_int_equal(COOKIE_PROBE(stepped), 7);
+	assert_int_equal(stepped & ~COOKIE_IS_STEPPED, emulated);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_cookies),
 		cmocka_unit_test(test_entries),
 		cmocka_unit_test(test_other_files),
 		cmocka_unit_test(test_options),
