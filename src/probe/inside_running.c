@@ -23,7 +23,7 @@
 
 #define STOP_MOST_NS                                                                               \
 	5000000ULL	      /* for all threads to stop: then they go on, and it is tried again */
-#define WRITING_NS  300000ULL /* in one hold */
+#define WRITING_NS  100000ULL /* in one hold */
 #define TRIES	    200
 #define PAUSE_NS    2000000L
 #define STACK_BYTES 16384 /* of a thread, for frames of signals */
