@@ -346,10 +346,11 @@ static __always_inline int push_call(struct thread_state *st, struct pt_regs *ct
 	return depth >= MAX_RETURNS;
 }
 
-/* While links are replaced, the second that comes by with a call has nothing to do. */
+/* While bursts are off; and while links are replaced, the second that comes by with a call has
+ * nothing to do. The trap was paid for all the same, and is counted. */
 static __always_inline bool is_unwanted(struct thread_state *st, __u64 cookie, __u64 sp)
 {
-	if ((bursts_closed && cookie & COOKIE_IN_BURSTS) ||
+	if (calls_closed || (bursts_closed && cookie & COOKIE_IN_BURSTS) ||
 	    (cookie & COOKIE_TOLD_INSIDE && st->tells_inside))
 		return true;
 	__u32 depth = st->depth;
@@ -456,7 +457,7 @@ unmatched:
 static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 sp)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
-	if (frozen)
+	if (frozen || calls_closed)
 		return;
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	struct thread_state *st = bpf_task_storage_get(&threads, task, 0, 0);
@@ -500,7 +501,8 @@ static __always_inline void instant(struct pt_regs *ctx, __u64 cookie)
 	struct thread_state *st = thread_enter();
 	if (!st)
 		return;
-	keep_moment(st, ctx, cookie);
+	if (!calls_closed)
+		keep_moment(st, ctx, cookie);
 	spending_end(kind, began_ns);
 }
 

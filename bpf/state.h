@@ -33,6 +33,7 @@ __u32 exclusions;		     /* how often excluded, or a value of targets, changed */
 __u64 guard_failures;		     /* exceptions that could not be prepared for */
 __u32 stack_shift;		     /* calls' chances of a stack are halved so often */
 bool frozen;			     /* record nothing, leave open calls as they are */
+bool calls_closed;		     /* no call is begun or ended: bursts (--burst) are off */
 bool replacing;			     /* places may have two links for a moment */
 bool bursts_closed;		     /* places that are on in bursts begin no call any more */
 bool closing;			     /* nobody answers the loader hook any more */

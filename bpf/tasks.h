@@ -101,7 +101,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 		__sync_fetch_and_add(&exclusions, 1); /* another program now */
 	struct thread_state *st = bpf_task_storage_get(
 		&threads, (struct task_struct *)bpf_get_current_task_btf(), 0, 0);
-	if (st && st->epoch == epoch && !frozen)
+	if (st && st->epoch == epoch && !frozen && !calls_closed)
 		drop_all(st);			    /* the frames went with the old program */
 	bpf_map_delete_elem(&hold_accounts, &tgid); /* another program, other mappings */
 	__u8 *target = bpf_map_lookup_elem(&targets, &tgid);
@@ -124,7 +124,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	__u64 began_ns = bpf_ktime_get_ns();
 	struct thread_state *st = bpf_task_storage_get(
 		&threads, (struct task_struct *)bpf_get_current_task_btf(), 0, 0);
-	if (st && st->epoch == epoch && !frozen)
+	if (st && st->epoch == epoch && !frozen && !calls_closed)
 		drop_all(st);
 	__u32 tgid = BPF_CORE_READ(task, tgid);
 	bool dead = BPF_CORE_READ(task, signal, live.counter) == 0;

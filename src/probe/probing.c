@@ -70,7 +70,8 @@ void tracer_tell_plan(struct tracer *t)
 
 bool tracer_group_is_off(const struct tracer *t, const struct site_group *g)
 {
-	return t->off_layers & 1u << g->layer || t->off_callbacks & 1u << g->by_callback ||
+	return t->switching.off || t->switching.off_for_good ||
+	       t->off_callbacks & 1u << g->by_callback ||
 	       (g->inside && (!t->opts.inside_running || t->inside_alone)) ||
 	       (g->in_bursts && !t->shedding.bursts_on);
 }

@@ -114,7 +114,7 @@ static void exclude(struct tracer *t, pid_t pid, const char *file, const char *w
 	tracer_note(t, subject, reason);
 	/* other links cannot leave a process out: they reach all that map the file */
 	if (t->method != ATTACH_SESSION)
-		tracer_switch(t, ~0u, false, NULL, NULL, NULL);
+		tracer_all_off(t);
 }
 
 static bool switches_stacks(const char *path)

@@ -1,17 +1,15 @@
-/* tracer.c - loads the BPF object, sets targets, switches layers, tears down.
- * Files are in scan.c, rings and maps that are read in drain.c. */
+/* tracer.c - loads the BPF object, sets targets, tears down.
+ * Files are in scan.c, what goes on and off meanwhile in switching.c, rings and maps that are read
+ * in drain.c. */
 #include <errno.h>
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/thread.h"
 #include "parser/parser.h"
 #include "probe/definers.h"
 #include "probe/inside_write.h"
@@ -411,122 +409,6 @@ void tracer_freeze(struct tracer *t)
 		insider_tell(t);
 }
 
-int tracer_group_on(struct tracer *t, const struct probed_file *f, struct site_group *g,
-		    struct err *e)
-{
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
-	int rc = attach_sites(&g->links, t->method, &t->programs, path, g->sites.data, g->sites.len,
-			      e);
-	g->attached = !rc;
-	return rc ? err_wrap(e, rc, "%s", f->path) : 0;
-}
-
-#define DETACHERS 16 /* each link that goes waits for the kernel, some for 100 ms */
-
-/* Links that go, in threads of their own: the places of one that waits for another would go on
- * being paid for. */
-struct detaching {
-	VEC(struct attach_links) links;
-	size_t next, gone; /* atomic: of links */
-};
-
-static void *detach(void *arg)
-{
-	struct detaching *d = arg;
-	size_t i;
-	while ((i = __atomic_fetch_add(&d->next, 1, __ATOMIC_SEQ_CST)) < d->links.len) {
-		attach_detach(&d->links.data[i]);
-		__atomic_fetch_add(&d->gone, 1, __ATOMIC_SEQ_CST);
-	}
-	return NULL;
-}
-
-/* Detaching waits until no sleepable program runs, so for every task that is held; this
- * thread has to answer them meanwhile. */
-static void detach_all(struct tracer *t, struct detaching *d)
-{
-	pthread_t threads[DETACHERS];
-	size_t n = 0;
-	while (n < DETACHERS && n < d->links.len && !thread_start(&threads[n], detach, d))
-		n++;
-	if (!n)
-		detach(d);
-	while (__atomic_load_n(&d->gone, __ATOMIC_SEQ_CST) < d->links.len) {
-		tracer_control(t);
-		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-	}
-	while (n > 0)
-		pthread_join(threads[--n], NULL);
-	vec_free(&d->links);
-}
-
-void tracer_links_off(struct tracer *t, struct attach_links *links, size_t n)
-{
-	struct detaching gone = {0};
-	for (size_t i = 0; i < n; i++) {
-		*vec_push(&gone.links) = links[i];
-		links[i] = (struct attach_links){0};
-	}
-	detach_all(t, &gone);
-}
-
-int tracer_switch(struct tracer *t, uint32_t layers, bool on,
-		  void (*visit)(void *ctx, const struct rec_call *c), void *ctx, struct err *e)
-{
-	int rc = 0;
-	struct detaching gone = {0};
-	t->off_layers = on ? t->off_layers & ~layers : t->off_layers | layers;
-	if (!on) {
-		/* recording stands still while probes go: no call is kept in half */
-		set_flag(&t->bpf->bss->frozen, true);
-		if (visit)
-			tracer_open_calls(t, visit, ctx, e);
-	}
-	for (size_t i = 0; i < t->files.list.len; i++) {
-		struct probed_file *f = t->files.list.data[i];
-		for (size_t g = 0; g < f->groups.len; g++) {
-			struct site_group *sg = &f->groups.data[g];
-			if (!(layers & 1u << sg->layer) || sg->attached == on || sg->inside ||
-			    (on && t->off_callbacks & 1u << sg->by_callback))
-				continue;
-			if (on) {
-				int one = tracer_group_on(t, f, sg, e);
-				rc = one ? one : rc;
-				continue;
-			}
-			*vec_push(&gone.links) = sg->links;
-			sg->links = (struct attach_links){0};
-			sg->attached = false;
-		}
-	}
-	if (!on) {
-		detach_all(t, &gone);
-		if (layers == ~0u)
-			t->bpf->bss->epoch++; /* their returns go unseen: open calls are void */
-		set_flag(&t->bpf->bss->frozen, false);
-	}
-	return rc;
-}
-
-void tracer_switch_callbacks(struct tracer *t, bool launches)
-{
-	struct detaching gone = {0};
-	t->off_callbacks = 1u << CALLBACK_TORCH | (launches ? 1u << CALLBACK_CUPTI : 0u);
-	for (size_t i = 0; i < t->files.list.len; i++) {
-		struct probed_file *f = t->files.list.data[i];
-		for (size_t g = 0; g < f->groups.len; g++) {
-			struct site_group *sg = &f->groups.data[g];
-			if (!(t->off_callbacks & 1u << sg->by_callback) || !sg->attached)
-				continue;
-			*vec_push(&gone.links) = sg->links;
-			sg->links = (struct attach_links){0};
-			sg->attached = false;
-		}
-	}
-	detach_all(t, &gone);
-}
-
 bool tracer_kernel_symbol(struct tracer *t, uint64_t address, char *ret, size_t size)
 {
 	DECLARE_LIBBPF_OPTS(bpf_test_run_opts, run);
@@ -612,6 +494,7 @@ void tracer_close(struct tracer *t)
 		tracer_freeze(t);
 		if (t->control)
 			tracer_control(t); /* whoever is held now: detaching would wait for it */
+		switching_wait(t);
 	}
 	sampling_stop(t);
 	heart_stop(t);

@@ -154,10 +154,19 @@ int tracer_open_waits(struct tracer *t, void (*visit)(void *ctx, const struct re
  * rings. */
 int tracer_end_waits(struct tracer *t, struct err *e);
 
-/* Takes the probes of the layers (bit set) off, or puts them back; milliseconds. Calls
- * that are open when they go off are visited first, as by tracer_open_calls. */
-int tracer_switch(struct tracer *t, uint32_t layers, bool on,
-		  void (*visit)(void *ctx, const struct rec_call *c), void *ctx, struct err *e);
+/* Bursts. Whether calls are recorded is a flag, which holds at once: off, no call is begun or ended
+ * any more, and those that are open are visited, as by tracer_open_calls, and void. */
+void tracer_calls_off(struct tracer *t, void (*visit)(void *ctx, const struct rec_call *c),
+		      void *ctx, struct err *e);
+void tracer_calls_on(struct tracer *t);
+/* What calls cost goes when their places have no links, which takes tens of milliseconds: that
+ * begins here, and is done when places are settled. False: the last change still goes on. What does
+ * not work is noted. */
+bool tracer_places_off(struct tracer *t);
+bool tracer_places_on(struct tracer *t);
+bool tracer_places_settled(struct tracer *t);
+/* How long putting all places on took, the last time. */
+uint64_t tracer_places_on_ns(const struct tracer *t);
 
 /* What is known of each probe's calls (opts.counts_hits), in the order of their numbers. */
 struct probe_load {

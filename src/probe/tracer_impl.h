@@ -21,6 +21,14 @@ struct shedding {
 	size_t hits_bytes;
 };
 
+/* switching.c: links that come and go while the session runs. */
+struct switching {
+	struct change *change; /* under way; NULL: none is */
+	uint64_t on_ns;	       /* what putting all places on took the last time; 0 = not yet */
+	bool off;	       /* bursts are: what comes now is not attached */
+	bool off_for_good;
+};
+
 struct tracer {
 	struct tracer_options opts;
 	struct eacgm_bpf *bpf;
@@ -40,8 +48,7 @@ struct tracer {
 	uint64_t guard_cpu_ns;	/* once it has ended */
 	bool linger;		/* the guard is to outlive us: targets go on running */
 	bool calibrating;	/* task events are our own child's */
-	uint32_t off_layers;	/* switched off by tracer_switch */
-	uint32_t off_callbacks; /* likewise by tracer_switch_callbacks: bit per enum callback */
+	uint32_t off_callbacks; /* by tracer_switch_callbacks: bit per enum callback */
 	size_t probes_told;	/* of plan.probes, how many went to on_probe */
 	size_t layouts_told;	/* of plan.layouts, how many are in the BPF map */
 	VEC(int) ring_fds;
@@ -61,6 +68,7 @@ struct tracer {
 	bool inside_alone;	   /* nobody needs the kernel's probes of what is told inside */
 	VEC(struct bpf_link *) clock_links;
 	struct shedding shedding;
+	struct switching switching;
 	uint64_t attach_ns;
 	uint64_t plan_ns;
 	uint64_t places_mapped;	 /* probed, in files that processes mapped */
@@ -101,7 +109,10 @@ struct known_file known_file_of(uint64_t device, uint64_t inode);
 
 /* probing.c: whether what is in the group is not to be attached now. */
 bool tracer_group_is_off(const struct tracer *t, const struct site_group *g);
-/* tracer.c: attaches a group; takes links off, while held tasks are answered. */
+/* switching.c: attaches a group; takes links off, or everything for good, while held tasks are
+ * answered; waits likewise until no change is under way. */
+void tracer_all_off(struct tracer *t);
+void switching_wait(struct tracer *t);
 int tracer_group_on(struct tracer *t, const struct probed_file *f, struct site_group *g,
 		    struct err *e);
 void tracer_links_off(struct tracer *t, struct attach_links *links, size_t n);

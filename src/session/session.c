@@ -79,7 +79,7 @@ static struct session *session_new(const struct session_options *opts)
 	struct session *s = xcalloc(1, sizeof(*s));
 	s->options = *opts;
 	s->opts = &s->options;
-	s->clock.timer_fd = -1;
+	s->clock.timer_fd = s->clock.burst_fd = -1;
 	s->clock.probes_on = true;
 	s->mover.stack_shift = FIRST_STACK_SHIFT;
 	s->command.launch = (struct launch){.gate = -1, .report = -1, .pidfd = -1};
@@ -172,6 +172,9 @@ static int start_parts(struct session *s, struct err *e)
 	if (rc)
 		return rc;
 	open_timer(s);
+	rc = bursts_open(s, e);
+	if (rc)
+		return rc;
 	rc = mover_start(s, e);
 	collect_start(s);
 	if (s->opts->command)
@@ -287,6 +290,7 @@ void session_close(struct session *s)
 	parser_host_stop(s->readers);
 	if (s->clock.timer_fd >= 0)
 		close(s->clock.timer_fd);
+	bursts_close(s);
 	vec_free(&s->live);
 	vec_free(&s->enums);
 	hang_watch_free(s);

@@ -155,7 +155,7 @@ struct session_progress {
 };
 void session_progress(const struct session *s, struct session_progress *ret);
 
-#define SESSION_FDS 3
+#define SESSION_FDS 4
 /* What session_service is to be called for; asked before each poll(2). Their number. */
 size_t session_fds(const struct session *s, struct pollfd ret[SESSION_FDS]);
 

@@ -30,28 +30,6 @@ static void post_open_wait(void *ctx, const struct rec_sample *sample)
 	pipeline_open_wait(ctx, sample);
 }
 
-static void tick_burst(struct session *s, uint64_t now_ns)
-{
-	struct session_clock *c = &s->clock;
-	if (!s->opts->burst_on_ns)
-		return;
-	uint64_t length_ns = c->probes_on ? s->opts->burst_on_ns
-					  : s->opts->burst_period_ns - s->opts->burst_on_ns;
-	if (now_ns - c->switched_ns < length_ns)
-		return;
-	struct err e = {0};
-	if (c->probes_on) { /* taking them off takes as long as others keep the kernel from it */
-		spans_pause(s, true);
-		pipeline_window(s->pipeline, c->switched_ns, monotonic_ns());
-	}
-	if (tracer_switch(s->tracer, ~0u, !c->probes_on, post_open_call, s->pipeline, &e))
-		pipeline_note(s->pipeline, "burst", e.msg);
-	c->probes_on = !c->probes_on;
-	c->switched_ns = monotonic_ns();
-	if (c->probes_on)
-		spans_pause(s, false);
-}
-
 bool session_records_calls(const struct session_options *o, unsigned layer_traits)
 {
 	uint32_t wanted = o->layers & layers_with(layer_traits);
@@ -135,7 +113,6 @@ void follow_tick(struct session *s)
 	unsigned tick = ++s->clock.tick;
 	uint64_t now_ns = monotonic_ns();
 	tick_collectors(s, tick, now_ns);
-	tick_burst(s, now_ns);
 	session_budget_tick(s, tick);
 	spans_switch_probes(s);
 	calls_look(s, tick);
@@ -156,6 +133,8 @@ size_t session_fds(const struct session *s, struct pollfd ret[SESSION_FDS])
 	size_t n = 0;
 	ret[n++] = (struct pollfd){.fd = tracer_control_fd(s->tracer), .events = POLLIN};
 	ret[n++] = (struct pollfd){.fd = s->clock.timer_fd, .events = POLLIN};
+	if (s->clock.burst_fd >= 0)
+		ret[n++] = (struct pollfd){.fd = s->clock.burst_fd, .events = POLLIN};
 	if (s->command.launch.pid && !s->command.ended)
 		ret[n++] = (struct pollfd){.fd = s->command.launch.pidfd, .events = POLLIN};
 	return n;
@@ -175,6 +154,7 @@ static bool job_has_ended(const struct session *s)
 void session_service(struct session *s)
 {
 	uint64_t expirations;
+	bursts_go_on(s);
 	tracer_control(s->tracer);
 	if (read(s->clock.timer_fd, &expirations, sizeof(expirations)) == sizeof(expirations))
 		follow_tick(s);
@@ -214,8 +194,7 @@ void follow_end(struct session *s)
 		tracer_detach(s->tracer);
 	attacher_stop(s);
 	calls_stop(s);
-	if (s->opts->burst_on_ns && s->clock.probes_on)
-		pipeline_window(s->pipeline, s->clock.switched_ns, monotonic_ns());
+	bursts_end(s);
 	if (tracer_open_calls(s->tracer, post_open_call, s->pipeline, &e))
 		pipeline_note(s->pipeline, "open calls", e.msg);
 	if (tracer_open_waits(s->tracer, post_open_wait, s->pipeline, &e))

@@ -29,11 +29,14 @@ struct session_command {
 struct session_clock {
 	int timer_fd;
 	unsigned tick;
-	uint64_t follow_ns;    /* when all was attached: a duration counts from here */
-	bool timeline_came;    /* to the processes that were there first, or it does not */
-	bool probes_on;	       /* bursts */
-	uint64_t switched_ns;  /* when they last went on or off */
-	struct own_cost cost;  /* since the start */
+	uint64_t follow_ns;   /* when all was attached: a duration counts from here */
+	bool timeline_came;   /* to the processes that were there first, or it does not */
+	int burst_fd;	      /* of the next edge of a burst; -1: there are none */
+	bool probes_on;	      /* calls are recorded: not so between bursts */
+	bool places_on;	      /* or being put on */
+	uint64_t switched_ns; /* when recording of calls last went on or off */
+	uint64_t switches, switching_ns, longest_switch_ns; /* what each took this thread */
+	struct own_cost cost;				    /* since the start */
 	uint64_t start_cpu_ns; /* taken before there was anything to record */
 };
 
@@ -214,6 +217,12 @@ void session_budget_open(struct session *s);
 void session_budget_tick(struct session *s, unsigned tick);
 void session_budget_end(struct session *s);
 void session_budget_close(struct session *s);
+
+/* session_bursts.c: those of --burst. go_on: whatever is due; end: the window that is open. */
+int bursts_open(struct session *s, struct err *e);
+void bursts_go_on(struct session *s);
+void bursts_end(struct session *s);
+void bursts_close(struct session *s);
 
 /* session_output.c: opens the pipeline too. */
 int session_output_open(struct session *s, struct err *e);

@@ -142,6 +142,17 @@ static void write_costs(struct session *s)
 		     s->command.ended ? s->command.cpu_ns : collectors_cpu_ns(s->collectors));
 }
 
+/* How recording went on and off; how long the links took that came last, ahead of it. */
+static void tell_bursts(struct session *s)
+{
+	const struct session_clock *c = &s->clock;
+	write_number(s, "burst_switches", c->switches);
+	write_number(s, "burst_switch_us", c->switches ? c->switching_ns / c->switches / 1000 : 0);
+	write_number(s, "burst_switch_most_us", c->longest_switch_ns / 1000);
+	pipeline_meta(s->pipeline, "burst_places_ms", "%.1f",
+		      (double)tracer_places_on_ns(s->tracer) / 1e6);
+}
+
 void metas_end(struct session *s)
 {
 	struct tracer_stats st;
@@ -154,6 +165,8 @@ void metas_end(struct session *s)
 	write_number(s, "attach_sites_stepped", st.sites_stepped);
 	pipeline_meta(s->pipeline, "attach_ms", "%.1f", (double)st.attach_ns / 1e6);
 	pipeline_meta(s->pipeline, "plan_ms", "%.1f", (double)st.plan_ns / 1e6);
+	if (s->opts->burst_on_ns)
+		tell_bursts(s);
 	write_number(s, "files_read", st.files_read);
 	write_number(s, "files_cached", st.files_cached);
 	write_number(s, "files_expected", st.files_expected);

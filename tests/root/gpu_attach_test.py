@@ -67,12 +67,16 @@ def _(t):
     expect_same(collections.Counter({name: rec.count(name) for name in made}), made, "kernels")
 
 
-@test("bursts: what is seen in them has names, and is not more than there was")
+@test("bursts: what is seen in them has names, and is not more than there was", 120)
 def _(t):
-    rec, out = run_midrun(t, ("--burst", "1/4"), seconds=6)
-    made, seen = launches_made(out), launches_seen(rec)
-    expect(sum(seen.values()) > 0, "nothing was seen")
-    expect(not seen - made, "seen but not made: %r" % dict(seen - made))
+    # links go between bursts, or stay where there is little time for it: session_bursts.c
+    for burst, switches in ("1/4", 4), ("1/2:100", 8):
+        rec, out = run_midrun(t, ("--burst", burst), seconds=6)
+        made, seen = launches_made(out), launches_seen(rec)
+        expect(sum(seen.values()) > 0, "%s: nothing was seen" % burst)
+        expect(not seen - made, "%s: seen but not made: %r" % (burst, dict(seen - made)))
+        expect(sum(seen.values()) < sum(made.values()), "%s: all was seen" % burst)
+        expect(int(rec.metas["burst_switches"]) >= switches, "%s: %r" % (burst, rec.metas))
 
 
 @test("after exec, handles that were used before mean other kernels")

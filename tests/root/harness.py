@@ -98,7 +98,7 @@ class Recording:
 
     def __init__(self, t, path, ran=None):
         self.t, self.path, self.ran = t, path, ran
-        self._report = self._calls = None
+        self._report = self._calls = self._metas = None
         t.recordings.append(self)
 
     @property
@@ -118,7 +118,13 @@ class Recording:
             with open(out) as f:
                 rows = [json.loads(line) for line in f]
             self._calls = [row for row in rows if row.get("type") == "call"]
+            self._metas = rows[0]
         return self._calls
+
+    @property
+    def metas(self):
+        """What eacgm wrote about the recording itself."""
+        return self.calls is not None and self._metas
 
     def function(self, name, layer=None):
         """The sums over all rows of that name."""
