@@ -199,7 +199,7 @@ static void touch_pages(struct work *k)
 	uint8_t byte;
 	for (size_t i = 0; i < k->changes.len; i++) {
 		uint64_t address = k->changes.data[i].address;
-		if (address >> 12 == page)
+		if (address >> 12 == page || k->changes.data[i].done)
 			continue;
 		page = address >> 12;
 		if (inside_peek(&k->w, address, &byte, 1))
@@ -321,11 +321,12 @@ static bool is_its_island(const struct work *k, uint32_t i, const struct site *s
 	       !memcmp(there, wanted, sizeof(there));
 }
 
-static void add_jump(struct work *k, uint64_t address, uint32_t island)
+static struct change *add_jump(struct work *k, uint64_t address, uint32_t island)
 {
 	struct change *c = vec_push(&k->changes);
 	*c = (struct change){.address = address};
 	place_jump(&k->w, island, c->bytes);
+	return c;
 }
 
 static void put_probe(void *ctx, const struct site *site, uint64_t function)
@@ -342,6 +343,7 @@ static void put_probe(void *ctx, const struct site *site, uint64_t function)
 		}
 		k->sites.data[island] = place_site(&k->w, island, site, plan, function);
 		k->rewrites = true;
+		add_jump(k, address, island)->done = true;
 		return;
 	}
 	if (!inside_is_as_planned(&k->w, &site->inside, function)) {
