@@ -10,6 +10,7 @@
 #include "hits.h"
 #include "spending.h"
 #include "stack.h"
+#include "wire/hist.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -26,42 +27,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct hist_value);
 } hist_zero SEC(".maps");
-
-/* Bucket of a duration: octave and two more bits (wire/event.h). */
-static __always_inline __u32 hist_bucket(__u64 ns)
-{
-	__u64 v = ns >> HIST_MIN_SHIFT;
-	if (!v)
-		return 0;
-	__u32 octave = 0;
-	if (v >> 32) {
-		octave += 32;
-		v >>= 32;
-	}
-	if (v >> 16) {
-		octave += 16;
-		v >>= 16;
-	}
-	if (v >> 8) {
-		octave += 8;
-		v >>= 8;
-	}
-	if (v >> 4) {
-		octave += 4;
-		v >>= 4;
-	}
-	if (v >> 2) {
-		octave += 2;
-		v >>= 2;
-	}
-	if (v >> 1) {
-		octave += 1;
-	}
-	if (octave >= HIST_OCTAVES)
-		return HIST_BUCKETS - 1;
-	__u32 fraction = (__u32)(ns >> (HIST_MIN_SHIFT + octave - 2)) & 3;
-	return octave * 4 + fraction;
-}
 
 /* Functions that are not static are verified once, by themselves, instead of once for each
  * path that leads to them; so they check their pointers, and return a value. */

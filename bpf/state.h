@@ -10,7 +10,6 @@
 #define PID_TARGETS_MAX 65536
 #define STRINGS_MAX	16384
 #define CODES_MAX	65536
-#define HISTS_MAX	16384
 #define CPUS_MAX	1024
 #define PY_LAYOUTS_MAX	(2 * PY_FRAMES_MAX) /* those of probes, and those of stacks */
 #define ANSWER_SLOTS	1024

@@ -412,7 +412,8 @@ enum loss_cause {
 			"wait_stack", "wait_joined", "stall", "disk_io"                            \
 	}
 
-/* In-kernel histograms: four buckets an octave from 2^6 ns to 2^38 ns. */
+/* Histograms of durations: four buckets an octave from 2^6 ns to 2^38 ns (wire/hist.h). */
+#define HISTS_MAX      16384 /* of a session, by either way */
 #define HIST_MIN_SHIFT 6
 #define HIST_OCTAVES   32
 #define HIST_BUCKETS   (HIST_OCTAVES * 4)
