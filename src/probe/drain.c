@@ -1,5 +1,5 @@
 /* drain.c - what the kernel side tells: records, task events, open calls, losses,
- * histograms; and the thresholds that are learned from the histograms. */
+ * histograms; and what was learned from these. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -274,54 +274,7 @@ void tracer_histograms(struct tracer *t,
 	}
 }
 
-struct threshold_sum {
-	uint64_t counts[HIST_BUCKETS];
-	uint64_t total;
-};
-
-struct learning {
-	struct threshold_sum **by_probe; /* of plan.probes.len */
-	size_t n;
-};
-
-static void add_to_learning(void *ctx, const struct hist_key *key, const struct hist_value *value)
+void tracer_set_threshold(struct tracer *t, uint32_t probe, uint64_t ns)
 {
-	struct learning *l = ctx;
-	if (key->probe >= l->n)
-		return;
-	if (!l->by_probe[key->probe])
-		l->by_probe[key->probe] = xcalloc(1, sizeof(**l->by_probe));
-	struct threshold_sum *s = l->by_probe[key->probe];
-	for (int i = 0; i < HIST_BUCKETS; i++)
-		s->counts[i] += value->buckets[i];
-	s->total += value->count;
-}
-
-/* Upper edge of a bucket, in ns (wire/event.h). */
-static uint64_t bucket_end_ns(int i)
-{
-	return (uint64_t)(4 + i % 4 + 1) << (HIST_MIN_SHIFT + i / 4 - 2);
-}
-
-#define LEARN_AT_LEAST 100 /* calls of a probe before its threshold means anything */
-
-void tracer_learn_thresholds(struct tracer *t, double quantile)
-{
-	struct learning l = {.n = t->plan.probes.len};
-	l.by_probe = xcalloc(l.n, sizeof(*l.by_probe));
-	tracer_histograms(t, add_to_learning, &l);
-	int fd = bpf_map__fd(t->bpf->maps.thresholds_ns);
-	for (uint32_t probe = 0; probe < l.n; probe++) {
-		struct threshold_sum *s = l.by_probe[probe];
-		if (s && s->total >= LEARN_AT_LEAST) {
-			uint64_t below = 0, want = (uint64_t)(quantile * (double)s->total);
-			int i = 0;
-			while (i < HIST_BUCKETS - 1 && (below += s->counts[i]) < want)
-				i++;
-			uint64_t threshold_ns = bucket_end_ns(i);
-			bpf_map_update_elem(fd, &probe, &threshold_ns, BPF_ANY);
-		}
-		free(s);
-	}
-	free(l.by_probe);
+	bpf_map_update_elem(bpf_map__fd(t->bpf->maps.thresholds_ns), &probe, &ns, BPF_ANY);
 }

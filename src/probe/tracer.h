@@ -201,8 +201,8 @@ bool tracer_kernel_symbol(struct tracer *t, uint64_t address, char *ret, size_t 
 /* Stops recording at once, before anything is detached, and holds no process any more. */
 void tracer_freeze(struct tracer *t);
 
-/* Learns tail thresholds: each probe's p-quantile so far (0.99). */
-void tracer_learn_thresholds(struct tracer *t, double quantile);
+/* How long a call of the probe is from now on to be recorded in the mode `tail`. */
+void tracer_set_threshold(struct tracer *t, uint32_t probe, uint64_t ns);
 
 void tracer_losses(struct tracer *t,
 		   void (*visit)(void *ctx, enum loss_cause cause, uint32_t cpu, uint64_t count),

@@ -7,11 +7,9 @@
 #include "base/clock.h"
 #include "session/session_impl.h"
 
-#define COST_TICKS    4
-#define LEARN_TICKS   20
-#define SWEEP_TICKS   20
-#define OPEN_TICKS    20
-#define TAIL_QUANTILE 0.99
+#define COST_TICKS  4
+#define SWEEP_TICKS 20
+#define OPEN_TICKS  20
 
 uint64_t session_cpu_ns(const struct session *s)
 {
@@ -37,15 +35,6 @@ bool session_records_calls(const struct session_options *o, unsigned layer_trait
 		if (wanted & 1u << i && o->mode[i] != MODE_TRACE)
 			return false;
 	return wanted;
-}
-
-static bool uses_tail(const struct session *s)
-{
-	for (int i = 0; i < LAYERS_MAX; i++) {
-		if (s->opts->mode[i] == MODE_TAIL)
-			return true;
-	}
-	return false;
 }
 
 /* The first end stays. */
@@ -102,8 +91,6 @@ static void tick_collectors(struct session *s, unsigned tick, uint64_t now_ns)
 	if (tick % COST_TICKS == 0)
 		look_at_cost(s);
 	collectors_tick(s->collectors, now_ns);
-	if (tick % LEARN_TICKS == 0 && uses_tail(s))
-		tracer_learn_thresholds(s->tracer, TAIL_QUANTILE);
 	if (tick % OPEN_TICKS == 0)
 		hang_watch_tick(s);
 }

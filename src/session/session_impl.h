@@ -57,8 +57,11 @@ struct mover {
 	bool named;	       /* this and what follows: the thread's own */
 	uint64_t stacks_taken; /* of frequent calls, as of the last flush */
 	unsigned stack_shift;
-	uint64_t disks_ns;	/* when disks were looked at last */
-	uint64_t counted_calls; /* in the kernel's histograms */
+	uint64_t disks_ns;	       /* when disks were looked at last */
+	uint64_t counted_calls;	       /* in histograms, the kernel's and those of processes */
+	struct thresholds *thresholds; /* NULL: no layer has the mode `tail` */
+	uint64_t learned_ns;	       /* when they were learned last */
+	bool learns;		       /* they are in this flush */
 	struct {
 		atomic_uint_fast64_t calls, samples, gpu_spans, lost;
 		atomic_uint segment;

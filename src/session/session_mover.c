@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "probe/thresholds.h"
 #include "session/session_impl.h"
 
 #define SYNC_NS		500000000
@@ -22,6 +23,8 @@
 #define LOSSES_NS	100000000UL /* a window is judged half a second after its end */
 #define DISKS_NS	900000000UL /* at every second flush */
 #define FLUSH_NS	500000000UL /* what a crash can lose at most */
+#define LEARN_NS	900000000UL /* at every second flush */
+#define TAIL_QUANTILE	0.99
 
 static int on_record(void *ctx, void *record, size_t len)
 {
@@ -60,7 +63,15 @@ static void on_histogram(void *ctx, const struct hist_key *key, const struct his
 {
 	struct session *s = ctx;
 	s->mover.counted_calls += value->count;
+	if (s->mover.learns)
+		thresholds_add(s->mover.thresholds, key, value);
 	pipeline_histogram(s->pipeline, key, value, s->mover.last);
+}
+
+static void on_threshold(void *ctx, uint32_t probe, uint64_t ns)
+{
+	struct session *s = ctx;
+	tracer_set_threshold(s->tracer, probe, ns);
 }
 
 static void on_disk_io(void *ctx, const struct disk_io *row)
@@ -84,6 +95,30 @@ static bool keeps_histograms(const struct session *s)
 			return true;
 	}
 	return false;
+}
+
+static bool uses_tail(const struct session *s)
+{
+	for (int i = 0; i < LAYERS_MAX; i++) {
+		if (s->opts->mode[i] == MODE_TAIL)
+			return true;
+	}
+	return false;
+}
+
+/* All of them, each time. */
+static void look_at_histograms(struct session *s)
+{
+	uint64_t now_ns = monotonic_ns();
+	s->mover.learns = s->mover.thresholds && now_ns - s->mover.learned_ns >= LEARN_NS;
+	s->mover.counted_calls = 0;
+	if (!keeps_histograms(s))
+		return;
+	tracer_histograms(s->tracer, on_histogram, s);
+	if (s->mover.learns) {
+		thresholds_learn(s->mover.thresholds, TAIL_QUANTILE, on_threshold, s);
+		s->mover.learned_ns = now_ns;
+	}
 }
 
 /* A stack takes some 20 us to walk: of frequent calls so few are taken that a job of many small
@@ -130,9 +165,7 @@ static void flush(struct session *s, bool last)
 	spans_losses(s);
 	inside_losses(s);
 	look_at_disks(s, last);
-	s->mover.counted_calls = 0;
-	if (keeps_histograms(s))
-		tracer_histograms(s->tracer, on_histogram, s);
+	look_at_histograms(s);
 	struct pipeline_stats st;
 	pipeline_stats(s->pipeline, &st);
 	pace_stacks(s, st.chance_stacks);
@@ -170,6 +203,8 @@ static void *move(void *arg)
 {
 	struct session *s = arg;
 	uint64_t flushed_ns = monotonic_ns(), looked_ns = 0, rest = POLL_NS;
+	s->mover.thresholds = uses_tail(s) ? thresholds_new() : NULL;
+	s->mover.learned_ns = flushed_ns;
 	setpriority(PRIO_PROCESS, 0, -10); /* the rings must not fill while the job is busy */
 	for (;;) {
 		bool last = s->mover.last = atomic_load(&s->mover.stop);
@@ -196,11 +231,13 @@ static void *move(void *arg)
 		if (due)
 			flushed_ns = now_ns;
 		if (last)
-			return NULL;
+			break;
 		rest = rest_ns(s, n, rest);
 		if (n < 1000)
 			nap_for(&s->mover.pause, rest);
 	}
+	thresholds_free(s->mover.thresholds);
+	return NULL;
 }
 
 /* What was flushed survives a crash of the machine a second later. */
