@@ -17,6 +17,13 @@
  * Positions only grow. A slot has blocks behind it before it is written to: a write cannot fault.
  * eacgm reads by pread(2) and trusts nothing.
  *
+ * Behind all slots each has room for histograms, where its thread counts calls of layers that are
+ * not recorded in full (enum trace_mode). What is counted stays, and who has the slot next goes on
+ * counting: only the sums of a process are asked for.
+ *
+ * What eacgm says to all processes at once is in one more file of the folder, CALL_SETTINGS, which
+ * is eacgm's own and which they can only read: struct call_settings.
+ *
  * Times are ticks of wire/ticks.h. The lock by which a process sees that eacgm has ended is that of
  * wire/gpu_ring.h. */
 #pragma once
@@ -82,7 +89,8 @@ struct call_site {
 	__u8 layer;
 	__u8 flags; /* call_flags that every call has */
 	__u8 trust; /* enum call_site_trust */
-	__u8 pad[7];
+	__u8 mode;  /* enum trace_mode */
+	__u8 pad[6];
 	__u64 function;
 	struct probe_desc desc;
 	struct call_objects objects;
@@ -95,8 +103,13 @@ _Static_assert(sizeof(struct call_site) == 256, "sites are found by number");
 #define CALL_RING_BYTES	  (1u << 21)
 #define CALL_SLOT_HEADER  (1u << 15)
 #define CALL_SLOT_BYTES	  (CALL_SLOT_HEADER + CALL_RING_BYTES)
-#define CALL_FILE_BYTES                                                                            \
+#define CALL_HISTS_MOST	  8192	/* of a slot */
+#define CALL_HISTS_INDEX  16384 /* its process's: hash -> place + 1 */
+#define CALL_HISTS_BYTES  (2 * CALL_HISTS_INDEX + CALL_HISTS_MOST * sizeof(struct call_hist))
+#define CALL_HISTS_BEGIN                                                                           \
 	(CALL_HEADER_BYTES + (unsigned long long)CALL_THREADS_MOST * CALL_SLOT_BYTES)
+#define CALL_FILE_BYTES                                                                            \
+	(CALL_HISTS_BEGIN + (unsigned long long)CALL_THREADS_MOST * CALL_HISTS_BYTES)
 
 struct call_header {
 	__u64 magic; /* written last */
@@ -125,6 +138,29 @@ enum call_slot_state {
 	CALL_SLOT_LEFT, /* its thread has ended */
 };
 
+/* A histogram: of a probe, or of what calls of it are named by (CALL_NAMED). */
+struct call_hist {
+	__u32 probe;
+	__u32 pad;
+	__u64 name;		 /* args[0], else 0 */
+	struct hist_value value; /* its count is written last */
+	__u64 pad2;
+};
+_Static_assert(sizeof(struct call_hist) == 576, "whole cache lines");
+_Static_assert(CALL_HISTS_BYTES % 4096 == 0, "whole pages");
+
+#define CALL_SETTINGS	    "settings"
+#define CALL_SETTINGS_MAGIC 0x5354544553434145ULL
+struct call_settings {
+	__u64 magic;
+	__u64 rate; /* nanoseconds of the counter's tick, times 2^32 */
+	__u64 pad[6];
+	__u64 thresholds_ns[MAX_PROBES]; /* as the kernel's (bpf/state.h) */
+};
+
+/* How an open call is to be kept: enum trace_mode, and whether it is recorded in every mode. */
+#define CALL_KEEP_ALWAYS 0x80
+
 struct call_open {
 	__u64 sp; /* where its return address lies */
 	__u64 start;
@@ -132,7 +168,7 @@ struct call_open {
 	__u8 layer;
 	__u8 flags;
 	__u8 nargs;
-	__u8 pad;
+	__u8 keep;   /* enum trace_mode, CALL_KEEP_ALWAYS */
 	__u32 mark;  /* its stack was taken under this number of the thread's; 0: it was not */
 	__u32 timed; /* ticks that we took before it began, where that was looked at; else 0 */
 	__u64 args[MAX_ARGS];
@@ -155,15 +191,16 @@ struct call_slot {
 	__u64 elsewhere; /* on another stack than the thread's, or amid our own work */
 	__u64 unmatched; /* returns of what is not open */
 	__u64 no_return; /* left without returning: recorded with an upper bound */
-	__u64 pad0;
-	__u64 tail; /* eacgm's: bytes read so far */
+	__u64 uncounted; /* calls for which there was no histogram */
+	__u64 tail;	 /* eacgm's: bytes read so far */
 	__u64 pad1[7];
 	__u32 depth; /* calls open */
 	__u8 layer_open[LAYERS_MAX];
-	__u32 marks; /* so many stacks were taken */
-	__u32 pad2;
+	__u32 marks;	   /* so many stacks were taken */
+	__u32 hists;	   /* histograms that are in use */
 	__u64 timed;	   /* calls of which it was looked how long we took, */
 	__u64 timed_ticks; /* and how long that was in sum */
+	__u64 kept;	   /* calls that are in a histogram and in the ring */
 	struct call_open open[MAX_OPEN_CALLS];
 	__u32 python_depth; /* calls of Python functions that are open */
 	__u32 pad3;

@@ -1,6 +1,7 @@
 /* calls.c - a call begins, and returns: what bpf/calls.h does in the kernel, in the job's own
  * thread. A call is pushed on its thread's stack of open calls and popped when it returns; then one
- * record goes into the thread's ring. The stack is kept honest by the stack pointer: a frame below
+ * record goes into the thread's ring, or one bucket is counted (hists.c), as the layer's mode says.
+ * The stack is kept honest by the stack pointer: a frame below
  * the current one has left, whether it returned or not.
  *
  * A signal may come at any place here, and its handler may call what is probed: it finds `busy` set
@@ -18,6 +19,7 @@
 #include "../ticks.h"
 #include "calls.h"
 #include "entry.h"
+#include "hists.h"
 #include "texts.h"
 #include "wire/shape.h"
 
@@ -43,7 +45,7 @@ static inline void count(__u64 *what)
 
 /* ---- the ring ---- */
 
-static void put_record(struct call_thread *t, const struct call_open *o, uint32_t depth,
+static bool put_record(struct call_thread *t, const struct call_open *o, uint32_t depth,
 		       uint64_t end)
 {
 	struct call_slot *s = t->slot;
@@ -52,7 +54,7 @@ static void put_record(struct call_thread *t, const struct call_open *o, uint32_
 		     CALL_RING_BYTES)) {
 		count(&s->full);
 		calls_look_for_eacgm(t, end);
-		return;
+		return false;
 	}
 	const uint64_t mask = CALL_RING_BYTES / 8 - 1;
 	uint64_t at = head / 8;
@@ -66,6 +68,29 @@ static void put_record(struct call_thread *t, const struct call_open *o, uint32_
 	if (o->mark)
 		t->ring[(at + words - 1) & mask] = o->mark;
 	__atomic_store_n(&s->head, head + 8 * words, __ATOMIC_RELEASE);
+	return true;
+}
+
+static void count_call(struct call_thread *t, const struct call_open *o, uint32_t depth,
+		       uint64_t end)
+{
+	uint64_t ns = hists_count(t, o, end - o->start);
+	bool slow = (o->keep & ~CALL_KEEP_ALWAYS) == MODE_TAIL &&
+		    ns >= calls_settings->thresholds_ns[o->probe & (MAX_PROBES - 1)];
+	if (!slow && !(o->keep & CALL_KEEP_ALWAYS))
+		return;
+	if (put_record(t, o, depth, end))
+		count(&t->slot->kept);
+}
+
+/* Keeps a finished call as the mode of its layer says. */
+static inline void keep_call(struct call_thread *t, const struct call_open *o, uint32_t depth,
+			     uint64_t end)
+{
+	if (likely((o->keep & ~CALL_KEEP_ALWAYS) == MODE_TRACE))
+		put_record(t, o, depth, end);
+	else
+		count_call(t, o, depth, end);
 }
 
 /* ---- arguments: as bpf/args_value.h and args_wide.h read them ---- */
@@ -267,7 +292,7 @@ static void drop_top(struct call_thread *t, uint64_t now)
 	layer_left(s, o->layer);
 	o->flags |= CALL_UNWOUND;
 	count(&s->no_return);
-	put_record(t, o, depth, now);
+	keep_call(t, o, depth, now);
 }
 
 /* In memory that others may write to. */
@@ -343,7 +368,7 @@ static inline uint32_t mark_of(struct call_thread *t, const struct call_site *s,
 			       const struct call_open *o)
 {
 	uint32_t chance = s->desc.stack_chance;
-	if (likely(!chance))
+	if (likely(!chance) || (s->mode != MODE_TRACE && !s->desc.keep))
 		return 0;
 	uint32_t shift = __atomic_load_n(&t->header->stack_shift, __ATOMIC_RELAXED) & 31;
 	if (chance != UINT32_MAX && next_random(t) > chance >> shift && !is_first_named(o))
@@ -378,6 +403,7 @@ static uint32_t push(struct call_thread *t, struct call_frame *f, uint64_t sp)
 	o->layer = site->layer;
 	o->nargs = site->desc.nargs < MAX_ARGS ? site->desc.nargs : MAX_ARGS;
 	o->flags = site->flags | (*layer_open ? CALL_NESTED : 0);
+	o->keep = site->mode | (site->desc.keep ? CALL_KEEP_ALWAYS : 0);
 	if (o->nargs)
 		fetch_at_entry(t, site, f, o);
 	o->mark = mark_of(t, site, o);
@@ -488,7 +514,7 @@ void calls_leave(const struct call_frame *f)
 		layer_left(slot, o->layer);
 		if (o->nargs)
 			fetch_at_return(t, f, o);
-		put_record(t, o, place, end);
+		keep_call(t, o, place, end);
 		if (unlikely(o->timed))
 			timed_return(slot, o->timed, end);
 	}

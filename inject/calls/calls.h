@@ -12,11 +12,14 @@ struct call_thread {
 	struct call_slot *slot;	    /* NULL: its calls are not recorded */
 	struct call_header *header; /* of the process's file; NULL: it is a forked child's */
 	uint64_t *ring;		    /* of CALL_RING_BYTES */
+	uint16_t *hists;	    /* of CALL_HISTS_INDEX, and the histograms behind them */
 	uint64_t busy;		    /* the stack pointer of who is at work here, 0 = nobody */
 	uint64_t stack_low, stack_high;
 	uint64_t random;       /* never 0 */
 	uint32_t untimed;      /* calls since one was timed */
 	uint32_t generation;   /* calls_generation, when it began */
+	uint32_t hists_room;   /* so many have blocks, and so do those before them */
+	bool hists_full;       /* there are no more blocks */
 	bool used;	       /* this struct */
 	uint32_t python_depth; /* open calls of Python functions, */
 	uint32_t python_room;  /* and room for those past CALL_PYTHON_OPEN */
@@ -27,6 +30,9 @@ extern __thread struct call_thread *calls_own; /* -ftls-model=initial-exec: no c
 
 /* Of the process's file; NULL: there is none. */
 extern struct call_header *eacgm_call_header;
+
+/* What eacgm says to all; there where the file is. */
+extern const struct call_settings *calls_settings;
 
 /* Whether the thread runs on an alternate signal stack now: a system call. */
 bool calls_on_signal_stack(void);
@@ -47,6 +53,10 @@ void calls_count_slotless(void);
 /* A thread's ring was full: looks now and then whether eacgm is still there; where it is not,
  * nothing is recorded from here on. As calls_begin_thread otherwise. */
 void calls_look_for_eacgm(struct call_thread *t, uint64_t now);
+
+/* Gives the thread's histograms from `first` on blocks, and before the first ones their index.
+ * False: there is no room, and none will be asked for again. As calls_begin_thread otherwise. */
+bool calls_more_hists(struct call_thread *t, uint32_t first, uint32_t n);
 
 /* A thread ends: what it has open has left. */
 void calls_drop_all(struct call_thread *t);

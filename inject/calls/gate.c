@@ -59,6 +59,14 @@ void calls_count_slotless(void)
 		__atomic_fetch_add(&eacgm_call_header->no_slot, 1, __ATOMIC_RELAXED);
 }
 
+bool calls_more_hists(struct call_thread *t, uint32_t first, uint32_t n)
+{
+	struct more_hists more = {.thread = t, .first = first, .n = n};
+	if (!t->hists_full)
+		call_apart(threads_more_hists, &more);
+	return more.done;
+}
+
 void calls_look_for_eacgm(struct call_thread *t, uint64_t now)
 {
 	static uint64_t looked;

@@ -26,6 +26,7 @@
 #define THREADS_MOST  4096 /* that are alive and have called what is probed */
 #define MAKING_TRIES  1000000
 #define PROGRAMS_MOST 64 /* that a process executes, one after another */
+#define POPULATE      23 /* MADV_POPULATE_WRITE of Linux 5.14: asm-generic/mman-common.h */
 
 enum file_state { FILE_NONE, FILE_MAKING, FILE_READY, FILE_FAILED };
 
@@ -151,12 +152,37 @@ static int create_file(const char *folder)
 	return fd;
 }
 
-/* stops: nothing is to be recorded yet. */
+/* One for the process, and for its children. renews: it is another session's from now on, at the
+ * same address, for others may be reading it. */
+static bool have_settings(const char *folder, bool renews)
+{
+	char path[CALL_FOLDER_BYTES + 32];
+	int n = snprintf(path, sizeof(path), "%s/" CALL_SETTINGS, folder);
+	if ((calls_settings && !renews) || n < 0 || (size_t)n >= sizeof(path))
+		return calls_settings && !renews;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return false;
+	uint64_t magic = 0;
+	struct stat st;
+	void *map = MAP_FAILED;
+	if (!fstat(fd, &st) && st.st_size >= (off_t)sizeof(struct call_settings) &&
+	    pread(fd, &magic, sizeof(magic), 0) == sizeof(magic) && magic == CALL_SETTINGS_MAGIC)
+		map = mmap((void *)(uintptr_t)calls_settings, sizeof(struct call_settings),
+			   PROT_READ, MAP_SHARED | (calls_settings ? MAP_FIXED : 0), fd, 0);
+	close(fd);
+	if (map == MAP_FAILED)
+		return false;
+	calls_settings = map;
+	return true;
+}
+
+/* stops: nothing is to be recorded yet; another session has come. */
 static bool make_file(bool stops)
 {
 	const char *folder = process.folder[0] ? process.folder : getenv(CALL_RINGS_ENV);
 	if (!folder || !may_be_so_large() || !prepare() ||
-	    !presence_set(folder, (int)strlen(folder)))
+	    !presence_set(folder, (int)strlen(folder)) || !have_settings(folder, stops))
 		return false;
 	int fd = create_file(folder);
 	if (fd < 0)
@@ -255,6 +281,14 @@ static void begin_slot(struct call_slot *slot)
 	__atomic_store_n(&slot->tid, (uint32_t)gettid(), __ATOMIC_RELEASE);
 }
 
+static uint16_t *hists_of(const struct call_slot *slot)
+{
+	size_t i = ((size_t)((const char *)slot - (const char *)eacgm_call_header) -
+		    CALL_HEADER_BYTES) /
+		   CALL_SLOT_BYTES;
+	return (uint16_t *)((char *)eacgm_call_header + CALL_HISTS_BEGIN + i * CALL_HISTS_BYTES);
+}
+
 static struct call_thread *begin(void)
 {
 	uint64_t low, high;
@@ -271,6 +305,7 @@ static struct call_thread *begin(void)
 	*t = (struct call_thread){.slot = slot,
 				  .header = eacgm_call_header,
 				  .ring = (uint64_t *)((char *)slot + CALL_SLOT_HEADER),
+				  .hists = hists_of(slot),
 				  .stack_low = low,
 				  .stack_high = high,
 				  .random = ticks_now() << 16 | slot->tid | 1,
@@ -338,4 +373,20 @@ void threads_look(void *thread)
 	struct call_thread *t = thread;
 	if (presence_has_ended())
 		__atomic_store_n(&t->header->stop, 1, __ATOMIC_RELAXED);
+}
+
+/* By the mapping: the process may not be able to open the file any more. Not every page of the file
+ * is there to be written to otherwise: a full file system would end the job (SIGBUS). */
+void threads_more_hists(void *what)
+{
+	struct more_hists *m = what;
+	struct call_thread *t = m->thread;
+	size_t index = CALL_HISTS_INDEX * sizeof(*t->hists);
+	size_t from = m->first ? index + m->first * sizeof(struct call_hist) : 0;
+	size_t to = index + (m->first + m->n) * sizeof(struct call_hist);
+	from &= ~(size_t)4095;
+	t->hists_full = madvise((char *)t->hists + from, to - from, POPULATE) != 0;
+	m->done = !t->hists_full;
+	if (m->done)
+		t->hists_room = m->first + m->n;
 }

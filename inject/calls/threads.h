@@ -1,6 +1,9 @@
 /* threads.h - the parts of threads.c that gate.c calls, with the registers of vectors kept. */
 #pragma once
 
+#include <stdbool.h>
+#include <stdint.h>
+
 /* Gives the calling thread a slot, or the struct of those who have none; ret: struct call_thread
  * **.
  */
@@ -12,3 +15,11 @@ void threads_attach(const char *folder);
 
 /* Whether eacgm is there; thread: struct call_thread *. */
 void threads_look(void *thread);
+
+/* calls_more_hists; what: struct more_hists *. */
+struct more_hists {
+	struct call_thread *thread;
+	uint32_t first, n;
+	bool done;
+};
+void threads_more_hists(void *what);

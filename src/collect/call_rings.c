@@ -16,8 +16,11 @@
 
 #include "base/buffer.h"
 #include "base/map64.h"
+#include "collect/call_hists.h"
+#include "collect/call_settings.h"
 #include "collect/gpu_folder.h"
 #include "collect/gpu_tids.h"
+#include "wire/hist.h"
 #include "wire/ticks.h"
 
 #define MAX_FILES     4096
@@ -27,6 +30,8 @@
 #define MAX_TID	      (1u << 22)  /* PID_MAX_LIMIT of Linux */
 #define PYTHON_TOLD   (CALL_NESTED | CALL_UNWOUND | CALL_OPEN)
 #define FILES_EVER    (1u << 31)
+#define LEAST_CALL_NS 8 /* that a call takes which is told: no thread can have made more */
+#define HISTS_AT_ONCE (CHUNK_BYTES / sizeof(struct call_hist))
 #define FLAGS_TOLD                                                                                 \
 	(CALL_NESTED | CALL_UNWOUND | CALL_ARG_FAULT | CALL_ARG_CUT | CALL_ERROR | CALL_NAMED)
 
@@ -49,9 +54,11 @@ struct ring_file {
 	struct gpu_tids tids;
 	uint64_t tails[CALL_THREADS_MOST];
 	struct call_slot_counts {
-		uint64_t full, deep, elsewhere, unmatched, no_return, timed, timed_ticks;
+		uint64_t full, deep, elsewhere, unmatched, no_return, timed, timed_ticks, kept,
+			uncounted;
 	} counts[CALL_THREADS_MOST];
 	uint64_t bad_records;
+	uint64_t bad_hists; /* a bit for each slot whose histograms make no sense */
 };
 
 /* A folder with files. */
@@ -60,6 +67,7 @@ struct source {
 	uid_t owner;
 	pid_t pid, inner_pid; /* of whom it was made for, here and as it sees itself; 0: of many */
 	bool dropped;
+	int settings_fd;
 };
 
 struct call_rings {
@@ -67,6 +75,10 @@ struct call_rings {
 	struct gpu_folder folder;
 	VEC(struct source) sources;
 	VEC(struct ring_file) files;
+	struct call_settings *settings; /* as in all sources */
+	uint64_t rate_ns;		/* when the rate was told last */
+	struct call_hists hists;
+	uint64_t opened_ns;
 	struct call_rings_stats past; /* of files that have gone; calls of all */
 	struct ticks_pair before, now;
 	uint64_t looked_ns; /* for new files */
@@ -88,18 +100,31 @@ int call_rings_open(struct call_rings **ret, const char *parent, uid_t uid, gid_
 		free(r);
 		return rc;
 	}
+	r->settings = xcalloc(1, sizeof(*r->settings));
+	call_settings_begin(r->settings);
+	int settings_fd = call_settings_make(r->settings, r->folder.fd, e);
+	if (settings_fd < 0) {
+		gpu_folder_close(&r->folder);
+		free(r->settings);
+		free(r);
+		return settings_fd;
+	}
 	if (uid != geteuid() &&
 	    (fchown(r->folder.lock_fd, uid, gid) || fchown(r->folder.fd, uid, gid))) {
 		rc = err_set(e, errno, "cannot give %s to user %u: %s", r->folder.path, uid,
 			     strerror(errno));
+		call_settings_close(settings_fd);
 		gpu_folder_close(&r->folder);
+		free(r->settings);
 		free(r);
 		return rc;
 	}
 	r->events = *events;
-	*vec_push(&r->sources) = (struct source){.fd = r->folder.fd, .owner = uid};
+	*vec_push(&r->sources) =
+		(struct source){.fd = r->folder.fd, .owner = uid, .settings_fd = settings_fd};
 	r->chunk = xcalloc(1, CHUNK_BYTES + CALL_CODE_MOST);
 	r->before = r->now = ticks_pair_read(true);
+	r->opened_ns = r->now.ns;
 	*ret = r;
 	return 0;
 }
@@ -112,10 +137,15 @@ const char *call_rings_folder(const struct call_rings *r)
 int call_rings_add(struct call_rings *r, int folder_fd, uid_t uid, pid_t pid, pid_t inner_pid,
 		   struct err *e)
 {
-	int fd = fcntl(folder_fd, F_DUPFD_CLOEXEC, 3);
+	int settings_fd, fd = fcntl(folder_fd, F_DUPFD_CLOEXEC, 3);
 	if (fd < 0)
 		return err_set(e, errno, "no descriptor is left");
-	*vec_push(&r->sources) = (struct source){fd, uid, pid, inner_pid, false};
+	settings_fd = call_settings_make_as(r->settings, fd, uid, e);
+	if (settings_fd < 0) {
+		close(fd);
+		return settings_fd;
+	}
+	*vec_push(&r->sources) = (struct source){fd, uid, pid, inner_pid, false, settings_fd};
 	return 0;
 }
 
@@ -147,10 +177,15 @@ void call_rings_close(struct call_rings *r)
 		close_file(&r->files.data[i]);
 	}
 	vec_free(&r->files);
-	for (size_t i = 1; i < r->sources.len; i++) /* the first is the folder's */
-		close(r->sources.data[i].fd);
+	for (size_t i = 0; i < r->sources.len; i++) {
+		call_settings_close(r->sources.data[i].settings_fd);
+		if (i) /* the first is the folder's */
+			close(r->sources.data[i].fd);
+	}
 	vec_free(&r->sources);
+	free(r->settings);
 	gpu_folder_close(&r->folder);
+	call_hists_free(&r->hists);
 	map64_free(&r->pids);
 	free(r->chunk);
 	free(r);
@@ -409,9 +444,15 @@ static bool drain_slot(struct call_rings *r, struct ring_file *f, uint32_t i)
 		return false;
 	if (!u.s.tid) /* nobody's yet, or of one who is just coming */
 		return u.s.state != CALL_SLOT_FREE;
-	f->counts[i] =
-		(struct call_slot_counts){u.s.full,	 u.s.deep,  u.s.elsewhere,  u.s.unmatched,
-					  u.s.no_return, u.s.timed, u.s.timed_ticks};
+	f->counts[i] = (struct call_slot_counts){.full = u.s.full,
+						 .deep = u.s.deep,
+						 .elsewhere = u.s.elsewhere,
+						 .unmatched = u.s.unmatched,
+						 .no_return = u.s.no_return,
+						 .timed = u.s.timed,
+						 .timed_ticks = u.s.timed_ticks,
+						 .kept = u.s.kept,
+						 .uncounted = u.s.uncounted};
 	uint32_t tid = u.s.tid <= MAX_TID ? gpu_tids_host(&f->tids, u.s.tid) : 0;
 	uint64_t was = f->tails[i];
 	bool holds = u.s.head == was ||
@@ -439,6 +480,151 @@ static void drain_file(struct call_rings *r, struct ring_file *f)
 		;
 }
 
+/* ---- histograms ---- */
+
+static off_t hist_offset(uint32_t i, uint32_t k)
+{
+	return (off_t)(CALL_HISTS_BEGIN + (uint64_t)i * CALL_HISTS_BYTES + 2 * CALL_HISTS_INDEX +
+		       (uint64_t)k * sizeof(struct call_hist));
+}
+
+/* How many calls its thread would have to have made. */
+static uint64_t calls_of(const struct hist_value *v)
+{
+	uint64_t sum = 0;
+	for (int i = 0; i < HIST_BUCKETS; i++)
+		sum += v->buckets[i];
+	return sum > v->count ? sum : v->count;
+}
+
+/* The thread may be amid a call, and its process may write what it likes: no figure says more than
+ * the others allow. What is claimed of time passes by, as a call of a function that sleeps does. */
+static struct hist_value as_is_possible(const struct hist_value *in, uint64_t elapsed_ns)
+{
+	struct hist_value v = *in;
+	if (v.errors > v.count)
+		v.errors = v.count;
+	if (v.nested > v.count)
+		v.nested = v.count;
+	if (v.max_ns > elapsed_ns)
+		v.max_ns = elapsed_ns;
+	if (v.total_ns / v.count > elapsed_ns)
+		v.total_ns = v.count * v.max_ns;
+	return v;
+}
+
+/* Adds n that lie in the chunk. calls: how many more the slot may have. */
+static bool add_hists(struct call_rings *r, const struct ring_file *f, uint32_t n, bool ended,
+		      uint64_t elapsed_ns, uint64_t *calls)
+{
+	for (uint32_t k = 0; k < n; k++) {
+		struct call_hist in;
+		memcpy(&in, r->chunk + k * sizeof(in), sizeof(in));
+		uint64_t made = calls_of(&in.value);
+		if (in.probe >= MAX_PROBES || made > *calls)
+			return false;
+		*calls -= made;
+		const struct hist_key key = {.tgid = f->pid, .probe = in.probe, .name = in.name};
+		const struct hist_value v =
+			in.value.count ? as_is_possible(&in.value, elapsed_ns) : in.value;
+		if (v.count)
+			call_hists_add(&r->hists, &key, &v, ended);
+	}
+	return true;
+}
+
+/* False where no slot from here on was ever used. */
+static bool hists_of_slot(struct call_rings *r, struct ring_file *f, uint32_t i, bool ended)
+{
+	union {
+		struct call_slot s;
+		uint8_t head[SLOT_HEAD];
+	} u;
+	uint64_t elapsed_ns = r->now.ns - r->opened_ns + PAIR_EVERY_NS;
+	uint64_t calls = elapsed_ns / LEAST_CALL_NS;
+	if (pread(f->fd, u.head, SLOT_HEAD, slot_offset(i)) != SLOT_HEAD)
+		return false;
+	if (!u.s.tid)
+		return u.s.state != CALL_SLOT_FREE;
+	uint32_t most = u.s.hists < CALL_HISTS_MOST ? u.s.hists : CALL_HISTS_MOST;
+	for (uint32_t k = 0, n; k < most; k += n) {
+		n = most - k < HISTS_AT_ONCE ? most - k : HISTS_AT_ONCE;
+		size_t bytes = n * sizeof(struct call_hist);
+		if (pread(f->fd, r->chunk, bytes, hist_offset(i, k)) == (ssize_t)bytes &&
+		    add_hists(r, f, n, ended, elapsed_ns, &calls))
+			continue;
+		f->bad_records += !(f->bad_hists >> i & 1);
+		f->bad_hists |= 1ULL << i;
+		break;
+	}
+	return true;
+}
+
+static void hists_of_file(struct call_rings *r, struct ring_file *f, bool ended)
+{
+	for (uint32_t i = 0; f->known && i < CALL_THREADS_MOST && hists_of_slot(r, f, i, ended);
+	     i++)
+		;
+}
+
+void call_rings_histograms(struct call_rings *r,
+			   void (*visit)(void *ctx, const struct hist_key *key,
+					 const struct hist_value *value),
+			   void *ctx)
+{
+	call_hists_renew(&r->hists);
+	for (size_t i = 0; i < r->files.len; i++)
+		hists_of_file(r, &r->files.data[i], false);
+	call_hists_visit(&r->hists, visit, ctx);
+}
+
+/* A word of the settings, to all. */
+static void put_setting(const struct call_rings *r, const void *word, size_t size)
+{
+	size_t offset = (size_t)((const char *)word - (const char *)r->settings);
+	for (size_t i = 0; i < r->sources.len; i++)
+		call_settings_put(r->sources.data[i].settings_fd, r->settings, offset, size);
+}
+
+void call_rings_set_threshold(struct call_rings *r, uint32_t probe, uint64_t ns)
+{
+	__u64 *at = &r->settings->thresholds_ns[probe & (MAX_PROBES - 1)];
+	*at = ns;
+	put_setting(r, at, sizeof(*at));
+}
+
+/* Again and again: the line from ticks to time becomes longer. */
+static void tell_rate(struct call_rings *r)
+{
+	uint64_t rate = call_settings_rate(&r->before, &r->now);
+	if (!rate || r->now.ns - r->before.ns < PAIR_EVERY_NS / 2 ||
+	    r->now.ns - r->rate_ns < PAIR_EVERY_NS / 2)
+		return;
+	r->rate_ns = r->now.ns;
+	r->settings->rate = rate;
+	put_setting(r, &r->settings->rate, sizeof(r->settings->rate));
+}
+
+/* A call that has left with its process; whether it is told too. */
+static bool count_left(struct call_rings *r, const struct rec_call *c, uint8_t keep)
+{
+	uint8_t mode = keep & (uint8_t)~CALL_KEEP_ALWAYS;
+	struct hist_key key = {.tgid = c->tgid, .probe = c->probe};
+	struct hist_value one = {.count = 1,
+				 .errors = !!(c->flags & CALL_ERROR),
+				 .nested = !!(c->flags & CALL_NESTED),
+				 .total_ns = c->dur_ns,
+				 .max_ns = c->dur_ns};
+	if (mode == MODE_TRACE)
+		return true;
+	if (c->flags & CALL_NAMED)
+		key.name = c->args[0];
+	one.buckets[hist_bucket(c->dur_ns) & (HIST_BUCKETS - 1)] = 1;
+	call_hists_add(&r->hists, &key, &one, true);
+	return keep & CALL_KEEP_ALWAYS ||
+	       (mode == MODE_TAIL && c->dur_ns >= r->settings->thresholds_ns[c->probe]);
+}
+
 /* ---- open calls ---- */
 
 static void open_call(struct call_rings *r, const struct ring_file *f, uint32_t tid, uint32_t depth,
@@ -459,7 +645,8 @@ static void open_call(struct call_rings *r, const struct ring_file *f, uint32_t 
 		.dur_ns = now_ns - start_ns,
 	};
 	memcpy(call.args, o->args, sizeof(call.args));
-	r->events.on_call(r->events.ctx, &call, o->mark);
+	if (!(flags & CALL_UNWOUND) || count_left(r, &call, o->keep))
+		r->events.on_call(r->events.ctx, &call, o->mark);
 }
 
 static void open_python(struct call_rings *r, const struct ring_file *f, uint32_t tid,
@@ -521,6 +708,8 @@ static void add_counts(struct call_rings_stats *sum, const struct ring_file *f)
 		sum->no_return += f->counts[i].no_return;
 		sum->timed += f->counts[i].timed;
 		sum->timed_ticks += f->counts[i].timed_ticks;
+		sum->kept += f->counts[i].kept;
+		sum->uncounted += f->counts[i].uncounted;
 	}
 	sum->slotless += f->no_slot;
 	sum->bad_records += f->bad_records;
@@ -554,9 +743,21 @@ static void tell_stack_shift(const struct call_rings *r, struct ring_file *f)
 	       offsetof(struct call_header, stack_shift));
 }
 
+/* The line from ticks to time goes through now and a moment that lies a second back or more. */
+static void take_pair(struct call_rings *r)
+{
+	struct ticks_pair pair = ticks_pair_read(true);
+	if (pair.ns - r->before.ns > 2 * PAIR_EVERY_NS && r->now.ns - r->before.ns > PAIR_EVERY_NS)
+		r->before = r->now;
+	r->now = pair;
+	tell_rate(r);
+}
+
 static void forget(struct call_rings *r, size_t i)
 {
 	struct ring_file *f = &r->files.data[i];
+	take_pair(r); /* what it had open may have begun since */
+	hists_of_file(r, f, true);
 	tell_left(r, f);
 	add_counts(&r->past, f);
 	unlinkat(f->folder_fd, f->name, 0);
@@ -574,21 +775,14 @@ static void forget_dropped(struct call_rings *r)
 		for (size_t k = r->files.len; k-- > 0;) {
 			if (r->files.data[k].folder_fd != from.fd)
 				continue;
+			hists_of_file(r, &r->files.data[k], true);
 			empty_file(&r->files.data[k]);
 			forget(r, k);
 		}
+		call_settings_close(from.settings_fd);
 		close(from.fd);
 		r->sources.data[i] = r->sources.data[--r->sources.len];
 	}
-}
-
-/* The line from ticks to time goes through now and a moment that lies a second back or more. */
-static void take_pair(struct call_rings *r)
-{
-	struct ticks_pair pair = ticks_pair_read(true);
-	if (pair.ns - r->before.ns > 2 * PAIR_EVERY_NS && r->now.ns - r->before.ns > PAIR_EVERY_NS)
-		r->before = r->now;
-	r->now = pair;
 }
 
 size_t call_rings_drain(struct call_rings *r)
@@ -662,6 +856,8 @@ double call_rings_cost_ns(const struct call_rings *r, const struct call_rings_st
 void call_rings_stats(const struct call_rings *r, struct call_rings_stats *ret)
 {
 	*ret = r->past;
+	ret->counted = r->hists.counted;
+	ret->uncounted += r->hists.full;
 	for (size_t i = 0; i < r->files.len; i++)
 		add_counts(ret, &r->files.data[i]);
 }

@@ -58,6 +58,16 @@ size_t call_rings_drain(struct call_rings *r);
 /* As tracer_set_stack_shift; takes effect with the next drain. */
 void call_rings_set_stack_shift(struct call_rings *r, unsigned shift);
 
+/* What processes have counted so far, in layers that are not recorded in full: of those that live,
+ * and of those that have ended. */
+void call_rings_histograms(struct call_rings *r,
+			   void (*visit)(void *ctx, const struct hist_key *key,
+					 const struct hist_value *value),
+			   void *ctx);
+
+/* As tracer_set_threshold, of calls that are told here. */
+void call_rings_set_threshold(struct call_rings *r, uint32_t probe, uint64_t ns);
+
 /* Processes record nothing from here on. */
 void call_rings_stop(struct call_rings *r);
 
@@ -68,7 +78,10 @@ void call_rings_open_calls(struct call_rings *r);
 bool call_rings_knew(const struct call_rings *r, pid_t pid);
 
 struct call_rings_stats {
-	uint64_t calls;
+	uint64_t calls;	    /* that were recorded */
+	uint64_t counted;   /* in histograms, as these were last asked for, */
+	uint64_t kept;	    /* and recorded all the same; */
+	uint64_t uncounted; /* for which there was no histogram */
 	uint64_t processes; /* that had a file */
 	uint64_t full;	    /* calls for which a ring had no room, */
 	uint64_t deep;	    /* too many were open, */

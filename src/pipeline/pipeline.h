@@ -213,6 +213,9 @@ void pipeline_gpu_end(struct pipeline *p);
 /* All histograms, before each flush. last: what has no name will get none any more. */
 void pipeline_histogram(struct pipeline *p, const struct hist_key *key,
 			const struct hist_value *value, bool last);
+/* Of one that a process counted: its name as the kernel's programs have it. False: what it means by
+ * the name has not come yet. */
+bool pipeline_told_name(struct pipeline *p, struct hist_key *key, bool last);
 int pipeline_flush(struct pipeline *p, struct err *e);
 
 /* Whether a call of the probe came; id: what records carry. Of the recording thread, or once it has

@@ -197,6 +197,13 @@ void shim_ops_text(struct pipeline *p, const struct rec_told_text *text)
 									    << TEXT_FLAGS);
 }
 
+/* Whether what a process tells is a key of a text. */
+static bool is_text(const struct known_probe *probe, int i, uint64_t value)
+{
+	return value && !(value & CALL_CODE_BIT) &&
+	       (probe->arg_raw[i] == RAW_STRING || probe->arg_raw[i] == RAW_CODE);
+}
+
 /* Of a call that was told inside: keys become the kernel's numbers. */
 static void take_texts(const struct pipeline *p, struct rec_call *call)
 {
@@ -205,14 +212,27 @@ static void take_texts(const struct pipeline *p, struct rec_call *call)
 	const struct known_probe *probe = &p->probes.data[call->probe];
 	for (int i = 0; i < call->nargs && i < probe->nargs; i++) {
 		uint64_t found = 0;
-		if (!call->args[i] || call->args[i] & CALL_CODE_BIT ||
-		    (probe->arg_raw[i] != RAW_STRING && probe->arg_raw[i] != RAW_CODE))
+		if (!is_text(probe, i, call->args[i]))
 			continue;
 		if (!map64_get(&p->shim_ops->texts, text_key(call->tgid, call->args[i]), &found))
 			found = (uint64_t)CALL_ARG_FAULT << TEXT_FLAGS;
 		call->args[i] = found & ((1ULL << TEXT_FLAGS) - 1);
 		call->flags |= (uint8_t)(found >> TEXT_FLAGS);
 	}
+}
+
+bool pipeline_told_name(struct pipeline *p, struct hist_key *key, bool last)
+{
+	uint64_t found = 0;
+	if (key->probe >= p->probes.len || !p->probes.data[key->probe].nargs ||
+	    !is_text(&p->probes.data[key->probe], 0, key->name))
+		return true;
+	if (!map64_get(&p->shim_ops->texts, text_key(key->tgid, key->name), &found) && !last) {
+		p->unnamed_histograms++;
+		return false;
+	}
+	key->name = found & ((1ULL << TEXT_FLAGS) - 1);
+	return true;
 }
 
 void pipeline_await_told(struct pipeline *p)

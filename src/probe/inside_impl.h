@@ -17,8 +17,9 @@ struct insider {
 	uint64_t sites, islands, entry, used, header; /* the library's virtual addresses, */
 	uint64_t text, text_end;		      /* and its code's */
 	uint64_t islands_offset;
-	uint64_t stack_offset; /* of the function where stacks are taken, in the file, */
-	uint64_t text_offset;  /* and where texts are read */
+	uint64_t stack_offset;	      /* of the function where stacks are taken, in the file, */
+	uint64_t text_offset;	      /* and where texts are read */
+	const enum trace_mode *modes; /* of layers: the tracer's */
 	char path[4096];
 	struct map64 copies;	   /* hash of a mapped file: it is a copy of the library, or not */
 	enum attach_method method; /* of these */

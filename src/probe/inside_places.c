@@ -180,6 +180,7 @@ struct call_site place_site(const struct writing *w, uint32_t i, const struct si
 		.layer = (uint8_t)site->layer,
 		.flags = COOKIE_FLAGS(site->cookie),
 		.trust = site->inside.trust,
+		.mode = (uint8_t)w->in->modes[site->layer],
 		.function = function,
 		.desc = *desc,
 		.objects = objects_of(plan, desc),

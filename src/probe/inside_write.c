@@ -39,10 +39,12 @@ static int find_symbols(struct insider *in, const char *path, struct err *e)
 	return rc;
 }
 
-int insider_open(struct insider **ret, const char *shim, struct err *e)
+int insider_open(struct insider **ret, const char *shim, const enum trace_mode *modes,
+		 struct err *e)
 {
 	struct stat st;
 	struct insider *in = xcalloc(1, sizeof(*in));
+	in->modes = modes;
 	in->stack_program = in->text_program = -1;
 	int rc = stat(shim, &st) ? err_set(e, errno, "cannot read %s: %s", shim, strerror(errno))
 				 : find_symbols(in, shim, e);

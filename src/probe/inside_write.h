@@ -8,7 +8,8 @@
 struct insider;
 
 /* shim: path of libeacgm_calls.so, which processes are to have loaded. */
-int insider_open(struct insider **ret, const char *shim, struct err *e);
+int insider_open(struct insider **ret, const char *shim, const enum trace_mode *modes,
+		 struct err *e);
 void insider_close(struct insider *in);
 
 /* From here on the program sees calls whose stacks are to be taken. */

@@ -139,8 +139,7 @@ void tracer_probe_file(struct tracer *t, struct probed_file *f)
 	for (size_t i = 0; i < f->facts.plan.sites.len; i++) {
 		const struct site *site = &f->facts.plan.sites.data[i];
 		enum callback by_callback = t->plan.probes.data[site->probe].by_callback;
-		bool inside =
-			t->insider && site->inside.moved && t->opts.mode[site->layer] == MODE_TRACE;
+		bool inside = t->insider && site->inside.moved;
 		bool moments = t->opts.counts_hits && site->action == SITE_INSTANT;
 		bool in_bursts = !inside && !moments && shedding_has(t, site->probe);
 		struct site *put = vec_push(

@@ -351,7 +351,7 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 			*e = t->rings_error;
 	}
 	if (!rc && opts->inside)
-		rc = insider_open(&t->insider, opts->inside, e);
+		rc = insider_open(&t->insider, opts->inside, t->opts.mode, e);
 	if (!rc && opts->inside)
 		rc = insider_take_texts(t->insider, t->method, prog_fd(t->bpf->progs.inside_text),
 					e);

@@ -285,6 +285,10 @@ const char *inside_library(const struct session *s);
 void inside_tell(struct session *s);
 size_t inside_drain(struct session *s);
 void inside_finish(struct session *s);
+/* What processes have counted; and what is a slow call there. */
+void inside_histograms(struct session *s, void (*visit)(void *ctx, const struct hist_key *key,
+							const struct hist_value *value));
+void inside_set_threshold(struct session *s, uint32_t probe, uint64_t ns);
 void inside_losses(struct session *s);
 /* Also looks at what they cost. */
 uint64_t inside_lost_calls(struct session *s);

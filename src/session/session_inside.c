@@ -48,21 +48,13 @@ static void on_upto(void *ctx, uint32_t pid, uint64_t ns)
 	pipeline_ops_upto(s->pipeline, pid, ns);
 }
 
-static bool every_call_is_kept(const struct session_options *o)
-{
-	for (int i = 0; i < LAYERS_MAX; i++)
-		if (o->layers & 1u << i && o->mode[i] != MODE_TRACE)
-			return false;
-	return true;
-}
-
 static int check(const struct session_options *o, struct err *e)
 {
 	if (!o->command && (o->target->all || o->target->cgroup_id))
 		return err_set(e, ENOTSUP,
 			       "they are for commands that eacgm starts, and for processes by -p");
-	if (!every_call_is_kept(o) || o->burst_on_ns)
-		return err_set(e, ENOTSUP, "they tell every call: neither --mode nor --burst");
+	if (o->burst_on_ns)
+		return err_set(e, ENOTSUP, "they cannot be taken off: no --burst");
 	if (o->operators == OPERATORS_CALLBACKS)
 		return err_set(e, ENOTSUP, "--operators callbacks tells operators otherwise");
 	return 0;
@@ -189,15 +181,41 @@ static void read_stats(struct session *s, struct call_rings_stats *ret)
 	pthread_mutex_unlock(&s->inside.lock);
 }
 
+void inside_histograms(struct session *s, void (*visit)(void *ctx, const struct hist_key *key,
+							const struct hist_value *value))
+{
+	if (!inside_is_on(s))
+		return;
+	pthread_mutex_lock(&s->inside.lock);
+	call_rings_histograms(s->inside.rings, visit, s);
+	pthread_mutex_unlock(&s->inside.lock);
+}
+
+void inside_set_threshold(struct session *s, uint32_t probe, uint64_t ns)
+{
+	if (!inside_is_on(s))
+		return;
+	pthread_mutex_lock(&s->inside.lock);
+	call_rings_set_threshold(s->inside.rings, probe, ns);
+	pthread_mutex_unlock(&s->inside.lock);
+}
+
+/* That processes have told, in whatever way. */
+static uint64_t told_calls(const struct call_rings_stats *st)
+{
+	return st->calls + st->counted - st->kept;
+}
+
 uint64_t inside_lost_calls(struct session *s)
 {
 	struct call_rings_stats st;
 	if (!s->inside.rings)
 		return 0;
 	read_stats(s, &st);
-	double cost_ns = call_rings_cost_ns(s->inside.rings, &st) * (double)(st.calls + st.full);
+	uint64_t made = told_calls(&st) + st.full + st.uncounted;
+	double cost_ns = call_rings_cost_ns(s->inside.rings, &st) * (double)made;
 	atomic_store(&s->inside.cost_ns, (uint64_t)cost_ns);
-	return st.full + st.deep + st.elsewhere + st.slotless;
+	return st.full + st.deep + st.elsewhere + st.slotless + st.uncounted;
 }
 
 void inside_losses(struct session *s)
@@ -210,6 +228,7 @@ void inside_losses(struct session *s)
 	session_loss(s, "inside_deep", st.deep);
 	session_loss(s, "inside_elsewhere", st.elsewhere);
 	session_loss(s, "inside_thread", st.slotless);
+	session_loss(s, "inside_hist", st.uncounted);
 	session_loss(s, "inside_record", st.bad_records);
 	session_loss(s, "inside_unmatched", st.unmatched);
 	session_loss(s, "inside_no_return", st.no_return);
@@ -250,7 +269,7 @@ void inside_metas(struct session *s)
 		      (unsigned long)stats.inside_processes);
 	pipeline_meta(s->pipeline, "inside_ms", "%.1f", (double)stats.inside_ns / 1e6);
 	pipeline_meta(s->pipeline, "inside_calls", "%lu",
-		      (unsigned long)(st.calls - st.python_calls));
+		      (unsigned long)(told_calls(&st) - st.python_calls));
 	pipeline_meta(s->pipeline, "inside_call_ns", "%.0f",
 		      call_rings_cost_ns(s->inside.rings, &st));
 	tell_silent(s);

@@ -68,10 +68,19 @@ static void on_histogram(void *ctx, const struct hist_key *key, const struct his
 	pipeline_histogram(s->pipeline, key, value, s->mover.last);
 }
 
+static void on_told_histogram(void *ctx, const struct hist_key *key, const struct hist_value *value)
+{
+	struct session *s = ctx;
+	struct hist_key known = *key;
+	if (pipeline_told_name(s->pipeline, &known, atomic_load(&s->mover.stop)))
+		on_histogram(ctx, &known, value);
+}
+
 static void on_threshold(void *ctx, uint32_t probe, uint64_t ns)
 {
 	struct session *s = ctx;
 	tracer_set_threshold(s->tracer, probe, ns);
+	inside_set_threshold(s, probe, ns);
 }
 
 static void on_disk_io(void *ctx, const struct disk_io *row)
@@ -115,6 +124,7 @@ static void look_at_histograms(struct session *s)
 	if (!keeps_histograms(s))
 		return;
 	tracer_histograms(s->tracer, on_histogram, s);
+	inside_histograms(s, on_told_histogram);
 	if (s->mover.learns) {
 		thresholds_learn(s->mover.thresholds, TAIL_QUANTILE, on_threshold, s);
 		s->mover.learned_ns = now_ns;

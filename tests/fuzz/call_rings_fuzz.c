@@ -4,8 +4,8 @@
  * 2), whether the file ends where the input does (bit 3), whether the ring begins near its end, so
  * that what is in it goes on at its beginning (bit 4), and whether the next eight bytes are the
  * slot's head (bit 7): else the head is behind what lies in the ring, which is the rest. With bit 5
- * the rest is all of the slot instead, open calls and ring, and with bit 6 all of the file. It is
- * read twice, as from a process that goes on writing.
+ * the rest is all of the slot instead, open calls and ring, and with bit 6 all of the file; with
+ * both it is the slot's histograms. It is read twice, as from a process that goes on writing.
  *
  * links: base collect symbolize */
 #include <fcntl.h>
@@ -112,9 +112,40 @@ static void put_header(int fd, bool counted)
 	put(fd, 0, &h, sizeof(h));
 }
 
+static void put_hists(int fd, uint8_t how, const uint8_t *data, size_t n)
+{
+	struct call_slot s = {.state = how & 3, .tid = (uint32_t)getpid()};
+	s.hists = how & 0x80 ? UINT32_MAX : (uint32_t)(n / sizeof(struct call_hist));
+	put(fd, CALL_HEADER_BYTES, &s, sizeof(s));
+	put(fd, CALL_HISTS_BEGIN + 2 * CALL_HISTS_INDEX, data, n);
+}
+
 static void put_head(int fd, uint64_t head)
 {
 	put(fd, CALL_HEADER_BYTES + offsetof(struct call_slot, head), &head, sizeof(head));
+}
+
+static uint64_t told_hists, told_counted;
+
+static void on_hist(void *ctx, const struct hist_key *key, const struct hist_value *v)
+{
+	(void)ctx;
+	check((pid_t)key->tgid == getpid() && key->probe < MAX_PROBES);
+	check(v->count && v->errors <= v->count && v->nested <= v->count);
+	told_hists++;
+	told_counted += v->count;
+}
+
+/* However often it is asked. */
+static void look_at_hists(struct call_rings *rings)
+{
+	struct call_rings_stats st;
+	for (int i = 0; i < 2; i++) {
+		told_hists = told_counted = 0;
+		call_rings_histograms(rings, on_hist, NULL);
+		call_rings_stats(rings, &st);
+		check(told_hists <= CALL_HISTS_MOST && told_counted == st.counted);
+	}
 }
 
 /* Of what is there, no more is told than records fit into the rings. */
@@ -129,6 +160,9 @@ static void look(struct call_rings *rings)
 	check(n <= (uint64_t)CALL_THREADS_MOST * CALL_RING_BYTES / sizeof(struct call_record));
 	check(after.bad_records - before.bad_records <= CALL_THREADS_MOST);
 	check(after.processes == 1);
+	look_at_hists(rings);
+	call_rings_stats(rings, &after); /* slots whose histograms make no sense count once more */
+	check(after.bad_records - before.bad_records <= 2 * CALL_THREADS_MOST);
 	told = told_calls;
 	uint64_t open = told_open;
 	opens = true;
@@ -193,7 +227,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!ends)
 		check(!ftruncate(fd, (off_t)CALL_FILE_BYTES));
 	put_header(fd, how & 4);
-	if (how & 0x40)
+	if ((how & 0x60) == 0x60)
+		put_hists(fd, how, data + 1, size - 1);
+	else if (how & 0x40)
 		put(fd, 0, data + 1, size - 1);
 	else if (how & 0x20)
 		put(fd, CALL_HEADER_BYTES, data + 1, size - 1);
