@@ -839,6 +839,60 @@ int run_idle(long n, char **)
 	return 0;
 }
 
+u64 kill_self(void *)
+{
+	kill(getpid(), SIGKILL);
+	for (;;)
+		pause();
+}
+
+/* Children that end at once, each amid a call that a thread of its own makes as well. */
+int run_killed(long n, char **)
+{
+	for (long i = 0; i < n; i++) {
+		pid_t pid = fork();
+		if (!pid) {
+			pthread_t t;
+			std::atomic<int> waits(0);
+			if (pthread_create(&t, nullptr, wait_inside, &waits))
+				die("pthread_create");
+			while (!waits)
+				usleep(100);
+			step(calls_of((u64)i, 20));
+			t_p_call((void *)kill_self, nullptr);
+		}
+		int status = 0;
+		if (waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status))
+			return die("a child that kills itself");
+		step(t_v2_plain((u64)i, 2));
+	}
+	return 0;
+}
+
+u64 at_once(void *)
+{
+	return 1;
+}
+
+u64 slowly(void *)
+{
+	usleep(200000);
+	return 2;
+}
+
+/* N rounds of a hundred quick calls, some ten milliseconds each; then three slow ones. */
+int run_slow(long n, char **)
+{
+	for (long i = 0; i < n; i++) {
+		for (int k = 0; k < 100; k++)
+			step(t_p_call((void *)at_once, nullptr) + t_v2_around_leaf((u64)k, 1));
+		usleep(10000);
+	}
+	for (int i = 0; i < 3; i++)
+		step(t_p_call((void *)slowly, nullptr));
+	return 0;
+}
+
 const struct {
 	const char *name;
 	int (*run)(long n, char **rest);
@@ -867,6 +921,8 @@ const struct {
 	{"keys", run_keys},
 	{"until", run_until},
 	{"idle", run_idle},
+	{"killed", run_killed},
+	{"slow", run_slow},
 };
 } // namespace
 
