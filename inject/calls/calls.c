@@ -442,10 +442,13 @@ static void timed_entry(struct call_open *o, uint64_t began)
 	o->timed = ticks && ticks < UINT32_MAX ? (uint32_t)ticks : 1;
 }
 
-static void timed_return(struct call_slot *slot, uint32_t entry_ticks, uint64_t end)
+static void timed_return(struct call_thread *t, const struct call_open *o, uint64_t end)
 {
-	slot->timed_ticks += entry_ticks + (ticks_now() - end);
+	struct call_slot *slot = t->slot;
+	slot->timed_ticks += o->timed + (ticks_now() - end);
 	__atomic_store_n(&slot->timed, slot->timed + 1, __ATOMIC_RELAXED);
+	if ((o->keep & ~CALL_KEEP_ALWAYS) != MODE_TRACE) /* no ring will be full of these */
+		calls_look_for_eacgm(t, end);
 }
 
 /* Whether another eacgm has come since the thread began, or asked. */
@@ -516,7 +519,7 @@ void calls_leave(const struct call_frame *f)
 			fetch_at_return(t, f, o);
 		keep_call(t, o, place, end);
 		if (unlikely(o->timed))
-			timed_return(slot, o->timed, end);
+			timed_return(t, o, end);
 	}
 	set_idle(t);
 }

@@ -50,8 +50,8 @@ struct call_thread *calls_begin_thread(void);
 /* Counts a call of a thread that has no slot. */
 void calls_count_slotless(void);
 
-/* A thread's ring was full: looks now and then whether eacgm is still there; where it is not,
- * nothing is recorded from here on. As calls_begin_thread otherwise. */
+/* A thread's ring was full, or it fills none: looks now and then whether eacgm is still there;
+ * where it is not, nothing is recorded from here on. As calls_begin_thread otherwise. */
 void calls_look_for_eacgm(struct call_thread *t, uint64_t now);
 
 /* Gives the thread's histograms from `first` on blocks, and before the first ones their index.
