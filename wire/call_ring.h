@@ -153,8 +153,9 @@ _Static_assert(CALL_HISTS_BYTES % 4096 == 0, "whole pages");
 #define CALL_SETTINGS_MAGIC 0x5354544553434145ULL
 struct call_settings {
 	__u64 magic;
-	__u64 rate; /* nanoseconds of the counter's tick, times 2^32 */
-	__u64 pad[6];
+	__u64 rate;  /* nanoseconds of the counter's tick, times 2^32 */
+	__u32 rests; /* calls that begin now are not recorded */
+	__u32 pad[11];
 	__u64 thresholds_ns[MAX_PROBES]; /* as the kernel's (bpf/state.h) */
 };
 

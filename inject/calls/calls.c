@@ -480,6 +480,8 @@ int calls_enter(struct call_frame *f)
 	}
 	if (unlikely(!t || is_stopped(t)))
 		return enter_none(t);
+	if (unlikely(__atomic_load_n(&calls_settings->rests, __ATOMIC_RELAXED)))
+		return 0;
 	if (unlikely(is_elsewhere(t, sp))) {
 		count(&t->slot->elsewhere);
 		return 0;

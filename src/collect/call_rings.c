@@ -605,6 +605,12 @@ static void tell_rate(struct call_rings *r)
 	put_setting(r, &r->settings->rate, sizeof(r->settings->rate));
 }
 
+void call_rings_set_rests(struct call_rings *r, bool rests)
+{
+	r->settings->rests = rests;
+	put_setting(r, &r->settings->rests, sizeof(r->settings->rests));
+}
+
 /* A call that has left with its process; whether it is told too. */
 static bool count_left(struct call_rings *r, const struct rec_call *c, uint8_t keep)
 {

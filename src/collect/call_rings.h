@@ -68,6 +68,9 @@ void call_rings_histograms(struct call_rings *r,
 /* As tracer_set_threshold, of calls that are told here. */
 void call_rings_set_threshold(struct call_rings *r, uint32_t probe, uint64_t ns);
 
+/* Calls that begin from here on are not recorded, until it says otherwise. */
+void call_rings_set_rests(struct call_rings *r, bool rests);
+
 /* Processes record nothing from here on. */
 void call_rings_stop(struct call_rings *r);
 

@@ -45,6 +45,7 @@ static void end_burst(struct session *s, uint64_t now_ns)
 {
 	struct session_clock *c = &s->clock;
 	struct err e = {0};
+	inside_rest(s, true);
 	tracer_calls_off(s->tracer, visit_open, s->pipeline, &e);
 	spans_pause(s, true);
 	pipeline_window(s->pipeline, c->switched_ns, now_ns);
@@ -59,6 +60,7 @@ static void begin_burst(struct session *s, uint64_t now_ns)
 	tracer_calls_on(s->tracer);
 	c->probes_on = true;
 	c->switched_ns = monotonic_ns(); /* calls before it are in no window */
+	inside_rest(s, false);
 	spans_pause(s, false);
 	count_switch(c, now_ns);
 }

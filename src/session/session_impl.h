@@ -288,6 +288,8 @@ void inside_finish(struct session *s);
 /* What processes have counted; and what is a slow call there. */
 void inside_histograms(struct session *s, void (*visit)(void *ctx, const struct hist_key *key,
 							const struct hist_value *value));
+/* Between bursts: the control thread's. */
+void inside_rest(struct session *s, bool rests);
 void inside_set_threshold(struct session *s, uint32_t probe, uint64_t ns);
 void inside_losses(struct session *s);
 /* Also looks at what they cost. */

@@ -53,8 +53,9 @@ static int check(const struct session_options *o, struct err *e)
 	if (!o->command && (o->target->all || o->target->cgroup_id))
 		return err_set(e, ENOTSUP,
 			       "they are for commands that eacgm starts, and for processes by -p");
-	if (o->burst_on_ns)
-		return err_set(e, ENOTSUP, "they cannot be taken off: no --burst");
+	if (!o->command && o->burst_on_ns)
+		return err_set(e, ENOTSUP,
+			       "of processes that run already no --burst: the kernel tells, too");
 	if (o->operators == OPERATORS_CALLBACKS)
 		return err_set(e, ENOTSUP, "--operators callbacks tells operators otherwise");
 	return 0;
@@ -198,6 +199,13 @@ void inside_set_threshold(struct session *s, uint32_t probe, uint64_t ns)
 	pthread_mutex_lock(&s->inside.lock);
 	call_rings_set_threshold(s->inside.rings, probe, ns);
 	pthread_mutex_unlock(&s->inside.lock);
+}
+
+/* Without the lock, for the mover may have it long: no folder comes or goes, of a command. */
+void inside_rest(struct session *s, bool rests)
+{
+	if (inside_is_on(s))
+		call_rings_set_rests(s->inside.rings, rests);
 }
 
 /* That processes have told, in whatever way. */

@@ -1139,6 +1139,30 @@ def _(t):
                                                      kernel.lost, inside.lost))
 
 
+# ---- bursts ----
+
+
+@test("bursts: calls that begin between them are not recorded, and those in them are", 90)
+def _(t):
+    job = Until(t, "bursts", (*INSIDE, "--burst", "1/4:100"))
+    job.more(1200)
+    job.end()
+    t.wait_for(lambda: job.p.poll() is not None, "eacgm's end", 40)
+    expect(job.p.returncode == 0, "eacgm: %s" % job.said())
+    c = Calls(t, Recording(t, job.recording, Said(job.said())))
+    c.expect_inside()
+    made, told = job.read()[-1][1], [row for row in c.rows if row["name"] != "t_v2_leaf"]
+    rests = [b for a, b in zip(told, told[1:]) if b["start_ns"] - a["start_ns"] > 150e6]
+    expect(len(rests) > 2, "%d rests, %r of %d calls" % (len(rests), c.names, made))
+    expect(1000 < c.names["t_v2_plain"] < 0.8 * made, "%r of %d calls" % (c.names, made))
+    # one of each in turns: a burst has all that are in it
+    expect(abs(c.names["t_v2_plain"] - c.names["t_v2_around_leaf"]) <= len(rests) + 1,
+           "%r in %d bursts" % (c.names, len(rests) + 1))
+    # the kernel's probes are on a little longer
+    expect(c.names["t_v2_leaf"] >= c.names["t_v2_around_leaf"], "calls: %r" % c.names)
+    expect(not c.untold(), "lost: %r" % c.lost)
+
+
 # ---- where it cannot be ----
 
 
@@ -1150,13 +1174,16 @@ def expect_refused(c, err):
     expect(c.number("inside_places") == 0 and c.names["t_v2_plain"] > 0, "calls: %r" % c.names)
 
 
-@test("with --burst it is the kernel that probes, and that is said")
+@test("attached in bursts it is the kernel that probes, and that is said")
 def _(t):
     options(t)
-    rec = t.record([JOB, "arguments", "5"], *options(t, *INSIDE, "--burst", "1/2"))
-    lines = [line for line in rec.ran.err.splitlines() if "the kernel has all probes" in line]
-    expect(len(lines) == 1, "one line says so: %s" % rec.ran.err)
-    expect("no --burst" in str(rec.report["notes"]), "no note: %r" % rec.report["notes"])
+    job = Until(t)
+    p = t.start_record("-p", str(job.p.pid), *options(t, *INSIDE, "--burst", "1/2"))
+    job.more(3)
+    rec = t.stop_record(p)
+    job.end()
+    rec.ran = Said("")
+    expect_refused(Calls(t, rec), log_of(p))
 
 
 main()

@@ -1645,6 +1645,12 @@ static void test_settings(void **state)
 	assert_int_equal(later.thresholds_ns[0], 1000);
 	assert_int_equal(later.thresholds_ns[1], 0);
 	assert_int_equal(later.thresholds_ns[MAX_PROBES - 1], 1001);
+	assert_int_equal(later.rests, 0);
+	for (uint32_t rests = 2; rests-- > 0;) {
+		call_rings_set_rests(t.rings, rests);
+		assert_int_equal(pread(fd, &later, sizeof(later), 0), sizeof(later));
+		assert_int_equal(later.rests, rests);
+	}
 	/* the same clock, measured for longer */
 	assert_in_range(later.rate, s.rate - s.rate / 100, s.rate + s.rate / 100);
 	close(fd);
