@@ -7,8 +7,8 @@ place, in one process. (2) `spin` untraced, under `eacgm record` and under bpftr
 same (one line to a file for every call, with its duration), taking turns; the cost is the time
 per call minus the untraced one of the same round. (3) attach_ms and plan_ms as recordings of a
 PyTorch job tell them. (4) `spin_inside`, whose function has two arguments that are read: untraced,
-with --probes inprocess, with --probes kernel, and in the same process after eacgm has left it,
-taking turns, in bursts with pauses that the rings keep up with; then two threads without a pause,
+with --probes inprocess, with --probes kernel, both in the modes tail and stats too, and in the same
+process after eacgm has left it, taking turns, in bursts with pauses that the rings keep up with; then two threads without a pause,
 where the calls made are to be those recorded and those lost, to the call. Figures are medians over
 rounds. Another C program that prints `ns_per_call` is put under (2) with --cmd and --function.
 Needs root; (2) goes without bpftrace where it is missing."""
@@ -38,6 +38,7 @@ probes:
     signature: "(i64 a, i64 b)"
 """
 ALONE = ("--layers", "torch", "--profile", "off", "--waits", "off")
+TAIL, STATS = ("--mode", "tail"), ("--mode", "stats")
 KERNEL_CALLS = 10  # without a pause the kernel's probes get one call in so many: they are slow
 
 
@@ -273,15 +274,17 @@ def record_inside(args, folder, where, options, cmd, wrapper=()):
         raise Failed("--probes %s: %d functions were told inside: %s" % (
             where, places, ran.err.strip()[:300]))
     made = int(told_by_spin(ran, "calls")[0])
+    if "--mode" in options:  # calls are in histograms, not in records
+        rec["events"] = sum(f["calls"] for f in common.report_of(args.eacgm, out)["functions"])
     return ran, {"made": made, "events": rec["events"], "lost": rec["lost"],
                  "lost_by_cause": rec["lost_by_cause"],
                  "unaccounted": made - rec["events"] - rec["lost"],
                  "collecting_s": rec["collector_cpu_s"] - int(meta["start_cpu_ns"]) / 1e9}
 
 
-def paced(where):
+def paced(where, *options):
     def run(args, folder):
-        ran, figures = record_inside(args, folder, where, (), args.spin_inside + [args.pace])
+        ran, figures = record_inside(args, folder, where, options, args.spin_inside + [args.pace])
         return {"ns": told_by_spin(ran, "ns_per_call")[0], **figures}
     return run
 
@@ -305,14 +308,14 @@ def paced_afterwards(args, folder):
     return {"ns": told_by_spin(ran, "ns_per_call")[1], **figures}
 
 
-def fastest(where):
+def fastest(where, *options):
     def run(args, folder):
         calls = args.rate_calls // (KERNEL_CALLS if where == "kernel" else 1)
         cmd = [args.spin_inside[0], calls, 2]
         if not where:
             ran, figures = common.run(cmd, args.limit), {}
         else:
-            ran, figures = record_inside(args, folder, where, (), cmd)
+            ran, figures = record_inside(args, folder, where, options, cmd)
         rate = told_by_spin(ran, "calls_per_s")[0]
         if where:
             figures["recorded_per_s"] = rate * figures["events"] / figures["made"]
@@ -348,11 +351,15 @@ def take_turns(args, folder, ways, what):
 
 def told_inside(args, folder):
     cost = take_turns(args, folder, [
-        ("untraced", paced_alone), ("inside", paced("inprocess")), ("kernel", paced("kernel")),
-        ("afterwards", paced_afterwards)], "told inside")
+        ("untraced", paced_alone), ("inside", paced("inprocess")),
+        ("inside, tail", paced("inprocess", *TAIL)), ("inside, stats", paced("inprocess", *STATS)),
+        ("kernel", paced("kernel")), ("kernel, tail", paced("kernel", *TAIL)),
+        ("kernel, stats", paced("kernel", *STATS)), ("afterwards", paced_afterwards)],
+        "told inside")
     rate = take_turns(args, folder, [
         ("untraced", fastest(None)), ("inside", fastest("inprocess")),
-        ("kernel", fastest("kernel"))], "highest rate")
+        ("inside, stats", fastest("inprocess", *STATS)), ("kernel", fastest("kernel"))],
+        "highest rate")
     return {"rows": cost, "rate": rate,
             "unaccounted": sum(abs(r.get("unaccounted", 0)) for r in cost + rate)}
 
