@@ -1057,19 +1057,20 @@ def _(t):
     job = Until(t)
     p = attach(t, job, "--mode", "stats")
     job.more(20)
-    rec = t.stop_record(p)
+    job.end()
+    t.wait_for(lambda: p.poll() is not None, "eacgm's end", 30)
+    rec = p.recording
     rec.ran = Said(log_of(p))
     c = Counted(t, rec)
-    job.more(2)
-    job.end()
     c.expect_inside(20)
     n = c.calls()
     expect(all("open" in row["flags"] for row in c.rows) and
            not c.untold("inside_hist", *UNTOLD), "lost %r: %r" % (c.lost, c.rows[:3]))
-    # the job makes one of each in turns
+    # the job makes one of each in turns, 300 before it sleeps; the kernel's probes come one after
+    # another
     expect(n["t_v2_plain"] > 1000 and c.number("inside_calls") > 1000 and
            abs(n["t_v2_plain"] - n["t_v2_around_leaf"]) <= 2 and
-           abs(n["t_v2_plain"] - n["t_v2_leaf"]) <= 2, "calls: %r, %r" % (n, c.meta))
+           abs(n["t_v2_plain"] - n["t_v2_leaf"]) <= 300, "calls: %r, %r" % (n, c.meta))
 
 
 CUDA_CASES = (("launches", 11, 4), ("launches", 300))
