@@ -51,7 +51,9 @@
 /* Where a process that runs is given the library: its entry (src/remote/remote.h), whose argument
  * is the session's folder, and the address of the header of the file that it made, 0: it could not.
  * Its `stop` is set. */
-#define CALL_ATTACHED	  "eacgm_call_attached"
+#define CALL_ATTACHED "eacgm_call_attached"
+/* u32: 0 until the process is to tell its calls, which children that it has by then do not. */
+#define CALL_GO		  "eacgm_call_go"
 #define CALL_HEADER	  "eacgm_call_header"
 #define CALL_FOLDER_BYTES 480
 /* A function that is called where a call's stack is to be taken: struct rec_mark of wire/event.h.

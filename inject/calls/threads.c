@@ -44,6 +44,9 @@ static struct {
 
 struct call_header *eacgm_call_header __attribute__((visibility("default")));
 uint32_t calls_generation;
+/* Of this process alone, and of what it forks from then on: eacgm_call_header's `stop` is shared.
+ */
+volatile uint32_t eacgm_call_go __attribute__((visibility("default"))) = 1;
 static struct call_header stopped = {.stop = 1};
 static struct call_thread nobody = {.header = &stopped};
 
@@ -62,9 +65,12 @@ static void end_thread(void *thread)
 	calls_asked = __atomic_load_n(&calls_generation, __ATOMIC_RELAXED);
 	if (!t->slot) /* a forked child's */
 		return;
-	calls_drop_all(t);
-	python_drop_all(t);
-	__atomic_store_n(&t->slot->state, CALL_SLOT_LEFT, __ATOMIC_RELEASE);
+	if (!__atomic_load_n(&t->header->stop,
+			     __ATOMIC_ACQUIRE)) { /* else its memory may be gone */
+		calls_drop_all(t);
+		python_drop_all(t);
+		__atomic_store_n(&t->slot->state, CALL_SLOT_LEFT, __ATOMIC_RELEASE);
+	}
 	__atomic_store_n(&t->used, false, __ATOMIC_RELEASE);
 }
 
@@ -225,7 +231,7 @@ static bool have_file(void)
 	    process.pid != getpid())
 		begin_child();
 	if (may_make(FILE_NONE))
-		set_made(make_file(false));
+		set_made(make_file(!eacgm_call_go));
 	for (int i = 0; i < MAKING_TRIES; i++) {
 		uint32_t state = __atomic_load_n(&process.state, __ATOMIC_ACQUIRE);
 		if (state != FILE_MAKING)
@@ -341,6 +347,40 @@ static void forget_texts(void)
 		memset(calls_texts, 0, CALLS_TEXTS_BYTES);
 }
 
+#define FORMER_MOST 64
+
+static bool is_used(const struct call_header *h)
+{
+	for (size_t i = 0; process.threads && i < THREADS_MOST; i++)
+		if (__atomic_load_n(&process.threads[i].used, __ATOMIC_ACQUIRE) &&
+		    process.threads[i].header == h)
+			return true;
+	return false;
+}
+
+/* Files of sessions before the last: a thread that has made no call since keeps its own. */
+static void unmap_former(void)
+{
+	static struct call_header *former[FORMER_MOST];
+	struct call_header *last = eacgm_call_header;
+	if (last &&
+	    last->pid != (uint32_t)getpid()) /* a forked child has its parent's first page */
+		last = NULL;
+	for (size_t i = 0; i < FORMER_MOST; i++)
+		if (former[i] == last)
+			last = NULL;
+	for (size_t i = 0; i < FORMER_MOST; i++) {
+		if (former[i] && former[i] != eacgm_call_header && !is_used(former[i])) {
+			munmap(former[i], CALL_FILE_BYTES);
+			former[i] = NULL;
+		}
+		if (!former[i]) {
+			former[i] = last;
+			last = NULL;
+		}
+	}
+}
+
 /* The memory of a session that has ended, maybe by kill(2), long ago. */
 static void give_back(void)
 {
@@ -357,6 +397,8 @@ void threads_attach(const char *folder)
 		begin_child();
 	if (!may_make(FILE_NONE) && !may_make(FILE_READY) && !may_make(FILE_FAILED))
 		return; /* a thread makes it just now, for the session that began the process */
+	eacgm_call_go = 0;
+	unmap_former();
 	give_back();
 	snprintf(process.folder, sizeof(process.folder), "%s", folder);
 	pthread_mutex_lock(&process.lock);

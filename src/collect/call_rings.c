@@ -21,17 +21,19 @@
 #include "collect/gpu_folder.h"
 #include "collect/gpu_tids.h"
 #include "wire/hist.h"
+#include "symbolize/proc_maps.h"
 #include "wire/ticks.h"
 
-#define MAX_FILES     4096
-#define CHUNK_BYTES   (1u << 18)
-#define PAIR_EVERY_NS 1000000000ULL
-#define LOOK_EVERY_NS 20000000ULL /* for new files: a ring lasts longer */
-#define MAX_TID	      (1u << 22)  /* PID_MAX_LIMIT of Linux */
-#define PYTHON_TOLD   (CALL_NESTED | CALL_UNWOUND | CALL_OPEN)
-#define FILES_EVER    (1u << 31)
-#define LEAST_CALL_NS 8 /* that a call takes which is told: no thread can have made more */
-#define HISTS_AT_ONCE (CHUNK_BYTES / sizeof(struct call_hist))
+#define MAX_FILES      4096
+#define MAX_OF_PROCESS 512 /* and its children, in a folder of its own */
+#define CHUNK_BYTES    (1u << 18)
+#define PAIR_EVERY_NS  1000000000ULL
+#define LOOK_EVERY_NS  20000000ULL /* for new files: a ring lasts longer */
+#define MAX_TID	       (1u << 22)  /* PID_MAX_LIMIT of Linux */
+#define PYTHON_TOLD    (CALL_NESTED | CALL_UNWOUND | CALL_OPEN)
+#define FILES_EVER     (1u << 31)
+#define LEAST_CALL_NS  8 /* that a call takes which is told: no thread can have made more */
+#define HISTS_AT_ONCE  (CHUNK_BYTES / sizeof(struct call_hist))
 #define FLAGS_TOLD                                                                                 \
 	(CALL_NESTED | CALL_UNWOUND | CALL_ARG_FAULT | CALL_ARG_CUT | CALL_ERROR | CALL_NAMED)
 
@@ -68,6 +70,7 @@ struct source {
 	pid_t pid, inner_pid; /* of whom it was made for, here and as it sees itself; 0: of many */
 	bool dropped;
 	int settings_fd;
+	uint32_t files; /* that were opened */
 };
 
 struct call_rings {
@@ -87,7 +90,8 @@ struct call_rings {
 	bool stopped;
 	uint32_t stack_shift;
 	uint32_t serial;
-	struct map64 pids; /* of all files that there were -> 1 + the newest's program */
+	struct map64 pids;     /* of all files that there were */
+	struct map64 programs; /* folder and pid -> 1 + the newest file's program */
 };
 
 int call_rings_open(struct call_rings **ret, const char *parent, uid_t uid, gid_t gid,
@@ -145,7 +149,7 @@ int call_rings_add(struct call_rings *r, int folder_fd, uid_t uid, pid_t pid, pi
 		close(fd);
 		return settings_fd;
 	}
-	*vec_push(&r->sources) = (struct source){fd, uid, pid, inner_pid, false, settings_fd};
+	*vec_push(&r->sources) = (struct source){fd, uid, pid, inner_pid, false, settings_fd, 0};
 	return 0;
 }
 
@@ -161,11 +165,20 @@ static void close_file(struct ring_file *f)
 	gpu_tids_free(&f->tids);
 }
 
+static off_t slot_offset(uint32_t i)
+{
+	return (off_t)(CALL_HEADER_BYTES + (uint64_t)i * CALL_SLOT_BYTES);
+}
+
 /* A process that goes on keeps the file mapped: its memory is given back. */
 static void empty_file(const struct ring_file *f)
 {
-	(void)!fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, CALL_HEADER_BYTES,
-			 (off_t)(CALL_FILE_BYTES - CALL_HEADER_BYTES));
+	/* not what is before the ring: a thread that is just leaving may write there, and would be
+	 * ended where there is no memory for that any more */
+	for (uint32_t i = 0; i < CALL_THREADS_MOST; i++)
+		(void)!fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				 slot_offset(i) + CALL_SLOT_HEADER,
+				 (off_t)(CALL_SLOT_BYTES - CALL_SLOT_HEADER));
 }
 
 void call_rings_close(struct call_rings *r)
@@ -187,6 +200,7 @@ void call_rings_close(struct call_rings *r)
 	gpu_folder_close(&r->folder);
 	call_hists_free(&r->hists);
 	map64_free(&r->pids);
+	map64_free(&r->programs);
 	free(r->chunk);
 	free(r);
 }
@@ -199,8 +213,9 @@ static bool pid_from_name(const char *name, uint32_t *ret)
 	char *end;
 	unsigned long pid = strtoul(name, &end, 10);
 	*ret = (uint32_t)pid;
-	return name[0] >= '1' && name[0] <= '9' && (!*end || *end == '.') && pid <= INT_MAX &&
-	       strlen(name) < sizeof(((struct ring_file *)0)->name);
+	size_t tail = strspn(*end == '.' ? end + 1 : end, "0123456789");
+	return name[0] >= '1' && name[0] <= '9' && (!*end || (*end == '.' && !end[1 + tail])) &&
+	       pid <= INT_MAX && strlen(name) < sizeof(((struct ring_file *)0)->name);
 }
 
 static bool is_known(const struct call_rings *r, const struct source *from, const char *name)
@@ -211,13 +226,30 @@ static bool is_known(const struct call_rings *r, const struct source *from, cons
 	return false;
 }
 
+#define GENERATIONS 16
+
+/* A process may make files in its folder that are called after others: only children are believed,
+ * which are looked at while their parents live, most of the time. */
+static bool descends_from(pid_t pid, pid_t ancestor)
+{
+	for (int i = 0; i < GENERATIONS && pid > 1; i++) {
+		pid_t parent = 0;
+		if (proc_parent("/proc", pid, &parent))
+			return false;
+		if (parent == ancestor)
+			return true;
+		pid = parent;
+	}
+	return false;
+}
+
 /* Whose a file is, by the number that its process has for itself. False: it cannot be told. */
 static bool host_pid(const struct source *from, uint32_t *pid)
 {
-	if (!from->pid || from->pid == from->inner_pid)
+	if (!from->pid)
 		return true;
 	if (*pid != (uint32_t)from->inner_pid)
-		return false;
+		return from->pid == from->inner_pid && descends_from((pid_t)*pid, from->pid);
 	*pid = (uint32_t)from->pid;
 	return true;
 }
@@ -228,6 +260,11 @@ static bool is_its_own(const struct source *from, int fd)
 	struct stat st;
 	return !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == from->owner &&
 	       st.st_nlink == 1;
+}
+
+static uint64_t program_key(int folder_fd, uint32_t pid)
+{
+	return (uint64_t)folder_fd << 32 | pid;
 }
 
 static void add_file(struct call_rings *r, const struct source *from, const char *name,
@@ -249,13 +286,14 @@ static void add_file(struct call_rings *r, const struct source *from, const char
 	f->program = strchr(name, '.') ? (unsigned)strtoul(strchr(name, '.') + 1, NULL, 10) : 0;
 	gpu_tids_open(&f->tids, (pid_t)pid);
 	r->past.processes++;
-	uint64_t newest = 0;
-	map64_get(&r->pids, pid, &newest);
+	map64_set(&r->pids, pid, 1);
+	uint64_t newest = 0, key = program_key(from->fd, pid);
+	map64_get(&r->programs, key, &newest);
 	if (f->program + 1ULL > newest)
-		map64_set(&r->pids, pid, f->program + 1ULL);
+		map64_set(&r->programs, key, f->program + 1ULL);
 }
 
-static void find_files(struct call_rings *r, const struct source *from)
+static void find_files(struct call_rings *r, struct source *from)
 {
 	uint32_t pid;
 	int fd = openat(from->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -265,16 +303,16 @@ static void find_files(struct call_rings *r, const struct source *from)
 			close(fd);
 		return;
 	}
-	for (const struct dirent *entry; (entry = readdir(dir)) && r->files.len < MAX_FILES;)
-		if (pid_from_name(entry->d_name, &pid) && host_pid(from, &pid) &&
-		    !is_known(r, from, entry->d_name))
-			add_file(r, from, entry->d_name, pid);
+	uint32_t most = from->pid ? MAX_OF_PROCESS : UINT32_MAX;
+	for (const struct dirent *entry;
+	     (entry = readdir(dir)) && r->files.len < MAX_FILES && from->files < most;) {
+		if (!pid_from_name(entry->d_name, &pid) || is_known(r, from, entry->d_name) ||
+		    !host_pid(from, &pid))
+			continue;
+		from->files++;
+		add_file(r, from, entry->d_name, pid);
+	}
 	closedir(dir);
-}
-
-static off_t slot_offset(uint32_t i)
-{
-	return (off_t)(CALL_HEADER_BYTES + (uint64_t)i * CALL_SLOT_BYTES);
 }
 
 static bool read_file_header(struct ring_file *f)
@@ -698,7 +736,7 @@ static bool open_calls_of(struct call_rings *r, struct ring_file *f, uint32_t i,
 static bool has_died(const struct call_rings *r, const struct ring_file *f)
 {
 	uint64_t newest = 0;
-	map64_get(&r->pids, f->pid, &newest);
+	map64_get(&r->programs, program_key(f->folder_fd, f->pid), &newest);
 	if (newest > f->program + 1ULL)
 		return true; /* it executes another one */
 	return kill((pid_t)f->pid, 0) && errno == ESRCH;

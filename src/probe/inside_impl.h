@@ -14,8 +14,7 @@ struct late {
 };
 
 struct insider {
-	uint64_t sites, islands, entry, used, header; /* the library's virtual addresses, */
-	uint64_t text, text_end;		      /* and its code's */
+	uint64_t sites, islands, entry, used, header, go; /* the library's virtual addresses, */
 	uint64_t islands_offset;
 	uint64_t stack_offset;	      /* of the function where stacks are taken, in the file, */
 	uint64_t text_offset;	      /* and where texts are read */
@@ -28,7 +27,9 @@ struct insider {
 	struct insider_stats stats;
 	struct map64 told; /* hash of file and process: a note was made */
 	struct map64 processes;
-	VEC(pid_t) pids; /* these */
+	VEC(pid_t) pids;      /* these: all that there were */
+	struct map64 telling; /* of those that are there */
+	VEC(pid_t) live;      /* into which something was written, that are there */
 	VEC(struct late) late;
 };
 
@@ -78,4 +79,6 @@ bool inside_has_jump(const struct writing *w, uint64_t address, uint32_t *ret_is
 
 /* Notes. */
 void inside_note(struct tracer *t, pid_t pid, const char *path, const char *why);
+/* It tells its calls; something was written into it. */
 void inside_add_process(struct insider *in, pid_t pid);
+void inside_touched(struct insider *in, pid_t pid);

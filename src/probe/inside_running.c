@@ -21,17 +21,28 @@
 #include "probe/inside_impl.h"
 #include "remote/hold.h"
 
-#define STOP_MOST_NS                                                                               \
-	5000000ULL	      /* for all threads to stop: then they go on, and it is tried again */
-#define WRITING_NS  100000ULL /* in one hold */
-#define TRIES	    200
-#define PAUSE_NS    2000000L
-#define STACK_BYTES 16384 /* of a thread, for frames of signals */
+#define STOP_NS	   4000000ULL /* for all threads to stop: then they go on, and it is tried again */
+#define PATIENT	   10	      /* times; then for twice as long, so often: */
+#define DOUBLINGS  4	      /* where CPUs are taken, a thread that is to stop waits for one */
+#define WRITING_NS 100000ULL  /* in one hold */
+#define TRIES	   200
+#define ALL_NS	   8000000000ULL /* for all of them */
+#define REAP_NS	   20000000ULL
+/* The kernel's probes stay so long for the returns of calls that they told of. */
+#define RETURN_LEAST_NS 500000000ULL
+#define RETURN_MOST_NS	60000000000ULL
+#define PAUSE_NS	2000000L
+#define STACK_BYTES	16384 /* of a thread, for frames of signals */
 
 struct change {
 	uint64_t address;
 	uint8_t bytes[CALL_JUMP_BYTES];
 	bool done, amid;
+};
+
+struct going {
+	struct tracer *t;
+	size_t open;
 };
 
 struct work {
@@ -147,12 +158,13 @@ static bool begin_telling(struct work *k, const struct hold_thread *threads, siz
 {
 	const struct writing *w = &k->w;
 	uint64_t header = 0;
-	uint32_t go_on = 0, pid = (uint32_t)w->pid;
+	uint32_t go_on = 0, go = 1, pid = (uint32_t)w->pid;
 	uint8_t value = TARGET_IS_TRACED | TARGET_TELLS_INSIDE;
 	if (somebody_is_in(k, threads, n, true))
 		return false;
 	if (!inside_peek(w, w->in->header + w->bias, &header, sizeof(header)) || !header ||
 	    bpf_map_update_elem(bpf_map__fd(k->t->bpf->maps.targets), &pid, &value, BPF_EXIST) ||
+	    !inside_poke(w, w->in->go + w->bias, &go, sizeof(go)) ||
 	    !inside_poke(w, header + offsetof(struct call_header, stop), &go_on, sizeof(go_on)))
 		k->rc = err_set(&k->error, ENOENT, "it made no file for its calls");
 	__atomic_fetch_add(&k->t->bpf->bss->exclusions, 1, __ATOMIC_SEQ_CST);
@@ -166,13 +178,16 @@ static int hold_until(struct work *k,
 		      bool (*act)(struct work *k, const struct hold_thread *threads, size_t n))
 {
 	bool all = false;
-	int rc = 0;
-	for (int i = 0; !all && i < TRIES; i++) {
+	int rc = 0, late = 0;
+	uint64_t until_ns = monotonic_ns() + ALL_NS;
+	for (int i = 0; !all && i < TRIES && monotonic_ns() < until_ns; i++) {
 		struct hold *h;
 		const struct hold_thread *threads;
-		rc = hold_process(&h, k->w.pid, STOP_MOST_NS, &k->error);
+		int doublings = late / PATIENT < DOUBLINGS ? late / PATIENT : DOUBLINGS;
+		rc = hold_process(&h, k->w.pid, STOP_NS << doublings, &k->error);
 		if (rc && rc != -EAGAIN)
 			return rc;
+		late += rc != 0;
 		if (!rc) {
 			size_t n = hold_threads(h, &threads);
 			all = act(k, threads, n);
@@ -230,9 +245,14 @@ static int run_apart(struct work *k, struct err *e)
 	int rc = thread_start(&thread, run, k);
 	if (rc)
 		return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));
+	uint64_t reaped_ns = monotonic_ns();
 	while (!__atomic_load_n(&k->ended, __ATOMIC_SEQ_CST)) {
 		tracer_control(k->t);
 		nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+		if (monotonic_ns() - reaped_ns < REAP_NS)
+			continue;
+		hold_reap(k->w.pid);
+		reaped_ns = monotonic_ns();
 	}
 	pthread_join(thread, NULL);
 	if (k->rc)
@@ -417,6 +437,14 @@ static int take_off(struct tracer *t, pid_t pid, struct tracer_inside_stop *ret,
 	return rc;
 }
 
+static void tell_as_before(struct tracer *t, pid_t pid)
+{
+	uint32_t key = (uint32_t)pid;
+	uint8_t value = TARGET_IS_TRACED;
+	bpf_map_update_elem(bpf_map__fd(t->bpf->maps.targets), &key, &value, BPF_EXIST);
+	__atomic_fetch_add(&t->bpf->bss->exclusions, 1, __ATOMIC_SEQ_CST);
+}
+
 int tracer_inside_attach(struct tracer *t, pid_t pid, struct tracer_inside_stop *ret, struct err *e)
 {
 	struct work k = {.t = t, .begins = true};
@@ -427,41 +455,54 @@ int tracer_inside_attach(struct tracer *t, pid_t pid, struct tracer_inside_stop 
 		rc = run_apart(&k, e);
 	*ret = k.stop;
 	close_process(&k, &maps);
+	inside_touched(t->insider, pid);
 	if (rc) {
-		take_off(t, pid, &k.stop, &undone);
+		tell_as_before(t, pid);
+		take_off(t, pid, &k.stop, &undone); /* else at the end */
 		return rc;
 	}
 	t->insider->stats.places += ret->places;
 	t->insider->stats.ns += ret->total_ns;
 	inside_add_process(t->insider, pid);
-	inside_settle(t);
+	t->inside_changed_ns = monotonic_ns();
+	scan_soon(t, pid); /* what it has loaded meanwhile is noted */
 	return 0;
 }
 
 void tracer_inside_leave(struct tracer *t, struct tracer_inside_stop *ret)
 {
 	struct err e;
+	VEC(pid_t) live = {0};
 	*ret = (struct tracer_inside_stop){0};
-	for (size_t i = 0; t->insider && i < t->insider->pids.len; i++)
-		take_off(t, t->insider->pids.data[i], ret, &e);
+	for (size_t i = 0; t->insider && i < t->insider->live.len; i++)
+		*vec_push(&live) = t->insider->live.data[i];
+	for (size_t i = 0; i < live.len; i++) /* some end meanwhile */
+		take_off(t, live.data[i], ret, &e);
+	vec_free(&live);
 }
 
 /* ---- who has the probes ---- */
 
 void inside_forked(struct tracer *t, pid_t parent, pid_t child)
 {
+	uint32_t key = (uint32_t)child;
 	uint64_t known;
-	if (map64_get(&t->insider->processes, (uint64_t)parent, &known))
+	uint8_t value = 0;
+	bool of_command = !t->opts.inside_running &&
+			  map64_get(&t->insider->telling, (uint64_t)parent, &known);
+	/* the parent may have begun to tell since */
+	if (of_command || (!bpf_map_lookup_elem(bpf_map__fd(t->bpf->maps.targets), &key, &value) &&
+			   value & TARGET_TELLS_INSIDE))
 		inside_add_process(t->insider, child);
 }
 
 void inside_forget(struct tracer *t, pid_t pid)
 {
 	struct insider *in = t->insider;
-	map64_del(&in->processes, (uint64_t)pid);
-	for (size_t i = in->pids.len; i-- > 0;)
-		if (in->pids.data[i] == pid)
-			in->pids.data[i] = in->pids.data[--in->pids.len];
+	map64_del(&in->telling, (uint64_t)pid);
+	for (size_t i = in->live.len; i-- > 0;)
+		if (in->live.data[i] == pid)
+			in->live.data[i] = in->live.data[--in->live.len];
 }
 
 static bool has_such_functions(const mapped_files_t *files)
@@ -478,7 +519,7 @@ void tracer_inside_waiting(const struct tracer *t, void (*visit)(void *ctx, pid_
 	size_t at = 0;
 	uint64_t pid, list, known;
 	while (map64_next(&t->targets.by_pid, &at, &pid, &list))
-		if (!map64_get(&t->insider->processes, pid, &known) &&
+		if (!map64_get(&t->insider->telling, pid, &known) &&
 		    has_such_functions((const mapped_files_t *)list))
 			visit(ctx, (pid_t)pid);
 }
@@ -496,13 +537,34 @@ static bool somebody_is_outside(const struct tracer *t)
 	return any;
 }
 
+static void count_open(void *ctx, const struct rec_call *c)
+{
+	struct going *g = ctx;
+	if (c->probe < g->t->plan.probes.len)
+		g->open += c->start_ns < g->t->inside_changed_ns;
+}
+
+/* Whether what the kernel has begun to tell of has returned by now: not long after, and not for
+ * ever. */
+static bool may_go(struct tracer *t)
+{
+	struct going g = {.t = t};
+	struct err e;
+	uint64_t since_ns = monotonic_ns() - t->inside_changed_ns;
+	if (t->inside_alone || since_ns > RETURN_MOST_NS)
+		return true;
+	if (since_ns < RETURN_LEAST_NS)
+		return false;
+	return !tracer_open_calls(t, count_open, &g, &e) && !g.open;
+}
+
 void inside_settle(struct tracer *t)
 {
 	VEC(struct attach_links) gone = {0};
 	struct err e;
 	if (!t->opts.inside_running)
 		return;
-	t->inside_alone = !somebody_is_outside(t);
+	t->inside_alone = !somebody_is_outside(t) && may_go(t);
 	for (size_t i = 0; i < t->files.list.len; i++) {
 		struct probed_file *f = t->files.list.data[i];
 		for (size_t g = 0; g < f->groups.len; g++) {
@@ -522,6 +584,12 @@ void inside_settle(struct tracer *t)
 	if (gone.len)
 		tracer_links_off(t, gone.data, gone.len);
 	vec_free(&gone);
+}
+
+void tracer_inside_settle(struct tracer *t)
+{
+	if (t->insider)
+		inside_settle(t);
 }
 
 /* ---- where a process can be held ---- */
@@ -562,7 +630,7 @@ static const struct site_group *best_group(const struct tracer *t, const proc_ma
 	return best;
 }
 
-bool tracer_inside_door(const struct tracer *t, pid_t pid, struct tracer_door *ret)
+bool tracer_inside_door(const struct tracer *t, pid_t pid, size_t turn, struct tracer_door *ret)
 {
 	proc_maps_t maps = {0};
 	const struct probed_file *file = NULL;
@@ -573,8 +641,9 @@ bool tracer_inside_door(const struct tracer *t, pid_t pid, struct tracer_door *r
 	*ret = (struct tracer_door){.fd = -1};
 	if (!proc_code_read("/proc", pid, &maps, &e))
 		group = best_group(t, &maps, &file, &map);
-	for (size_t i = 0; group && i < group->sites.len && ret->nplaces < DOOR_PLACES; i++) {
-		const struct site *site = &group->sites.data[i];
+	size_t n = group ? group->sites.len : 0;
+	for (size_t i = 0; i < n && ret->nplaces < DOOR_PLACES; i++) {
+		const struct site *site = &group->sites.data[(turn * DOOR_PLACES + i) % n];
 		if (!inside_in_mapping(&maps.data[map], site, &function))
 			continue;
 		ret->offset[ret->nplaces] = site->offset;

@@ -16,20 +16,21 @@
 static int find_symbols(struct insider *in, const char *path, struct err *e)
 {
 	struct elf_file *elf;
-	struct elf_symbol sites, islands, entry, used, stack, text, header;
+	struct elf_symbol sites, islands, entry, used, stack, text, header, go;
 	int rc = elf_file_open(&elf, path, e);
 	if (rc)
 		return rc;
 	if (elf_file_find(elf, CALL_SITES, &sites) && elf_file_find(elf, CALL_ISLANDS, &islands) &&
 	    elf_file_find(elf, CALL_ENTRY, &entry) && elf_file_find(elf, CALL_USED, &used) &&
 	    elf_file_find(elf, CALL_STACK, &stack) && elf_file_find(elf, CALL_TEXT, &text) &&
-	    elf_file_find(elf, CALL_HEADER, &header)) {
+	    elf_file_find(elf, CALL_HEADER, &header) && elf_file_find(elf, CALL_GO, &go)) {
 		in->sites = sites.address;
 		in->islands = islands.address;
 		in->islands_offset = islands.file_offset;
 		in->entry = entry.address;
 		in->used = used.address;
 		in->header = header.address;
+		in->go = go.address;
 		in->stack_offset = stack.file_offset;
 		in->text_offset = text.file_offset;
 	} else {
@@ -69,6 +70,8 @@ void insider_close(struct insider *in)
 	map64_free(&in->told);
 	map64_free(&in->processes);
 	map64_free(&in->copies);
+	map64_free(&in->telling);
+	vec_free(&in->live);
 	free(in);
 }
 
@@ -209,9 +212,19 @@ void insider_processes(const struct insider *in, void (*visit)(void *ctx, pid_t 
 		visit(ctx, in->pids.data[i]);
 }
 
+void inside_touched(struct insider *in, pid_t pid)
+{
+	for (size_t i = 0; i < in->live.len; i++)
+		if (in->live.data[i] == pid)
+			return;
+	*vec_push(&in->live) = pid;
+}
+
 void inside_add_process(struct insider *in, pid_t pid)
 {
 	uint64_t known;
+	map64_set(&in->telling, (uint64_t)pid, 1);
+	inside_touched(in, pid);
 	if (map64_get(&in->processes, (uint64_t)pid, &known))
 		return;
 	map64_set(&in->processes, (uint64_t)pid, 1);
@@ -240,7 +253,7 @@ static void probe_mapping(struct tracer *t, const struct scan *s, struct writing
 static bool tells_inside(const struct insider *in, pid_t pid)
 {
 	uint64_t known;
-	return map64_get(&in->processes, (uint64_t)pid, &known);
+	return map64_get(&in->telling, (uint64_t)pid, &known);
 }
 
 void insider_probe(struct tracer *t, const struct scan *s)

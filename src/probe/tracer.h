@@ -269,17 +269,19 @@ struct tracer_inside_stop {
 };
 int tracer_inside_attach(struct tracer *t, pid_t pid, struct tracer_inside_stop *ret,
 			 struct err *e);
+/* To be called now and then: the kernel's probes go where nobody needs them, and come back. */
+void tracer_inside_settle(struct tracer *t);
 /* Targets that have such functions, and no probes inside. */
 void tracer_inside_waiting(const struct tracer *t, void (*visit)(void *ctx, pid_t pid), void *ctx);
 /* Where such a process can be held to be given the library: functions that it calls, of one file,
- * whose callers hold no lock of libc. False: it has none. */
+ * whose callers hold no lock of libc; others with each turn. False: it has none. */
 #define DOOR_PLACES 8
 struct tracer_door {
 	int fd; /* the caller's to close */
 	size_t nplaces;
 	uint64_t offset[DOOR_PLACES], address[DOOR_PLACES]; /* in the file, and in the process */
 };
-bool tracer_inside_door(const struct tracer *t, pid_t pid, struct tracer_door *ret);
+bool tracer_inside_door(const struct tracer *t, pid_t pid, size_t turn, struct tracer_door *ret);
 /* Whether what a process has mapped there is the same file, byte by byte. */
 bool tracer_is_copy(const char *library, pid_t pid, const struct proc_map *m);
 /* Takes the probes out of all processes that go on. */

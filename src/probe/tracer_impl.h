@@ -63,9 +63,10 @@ struct tracer {
 	struct bpf_link *socket_links[2];
 	struct heart *heart;
 	struct disk_reader *disk_reader;
-	struct unwinder *unwinder; /* NULL: no stacks are taken */
-	struct insider *insider;   /* NULL: the kernel has all probes */
-	bool inside_alone;	   /* nobody needs the kernel's probes of what is told inside */
+	struct unwinder *unwinder;  /* NULL: no stacks are taken */
+	struct insider *insider;    /* NULL: the kernel has all probes */
+	uint64_t inside_changed_ns; /* when a process began to tell its calls last */
+	bool inside_alone;	    /* nobody needs the kernel's probes of what is told inside */
 	VEC(struct bpf_link *) clock_links;
 	struct shedding shedding;
 	struct switching switching;

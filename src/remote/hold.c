@@ -23,8 +23,7 @@
 #define STEP_NS	     5000L
 #define LATE_NS	     1000000000ULL
 #define LATE_STEP_NS 100000L
-#define ROUNDS	     64	    /* in which threads were started */
-#define SYSCALL	     0x050f /* the instruction, as a number of two bytes */
+#define ROUNDS	     64 /* in which threads were started */
 
 enum state { SEIZED, INTERRUPTED, STOPPED, GONE };
 
@@ -119,18 +118,24 @@ static void interrupt_all(struct hold *h)
 	}
 }
 
+/* What it was stopped by stays with it (WNOWAIT): where this process is killed, the kernel has the
+ * thread take its signal. */
 static void look(struct held *t)
 {
-	int status;
-	pid_t got = waitpid(t->thread.tid, &status, __WALL | WNOHANG);
-	if (!got)
+	siginfo_t info = {0};
+	if (waitid(P_PID, (id_t)t->thread.tid, &info,
+		   WEXITED | WSTOPPED | WNOWAIT | WNOHANG | __WALL)) {
+		t->state = GONE;
 		return;
-	if (got != t->thread.tid || !WIFSTOPPED(status)) {
+	}
+	if (!info.si_pid)
+		return;
+	if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
 		t->state = GONE;
 		return;
 	}
 	t->state = STOPPED;
-	t->signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
+	t->signal = info.si_status >> 8 == PTRACE_EVENT_STOP ? 0 : info.si_status & 0x7f;
 }
 
 static bool all_have_stopped(struct hold *h)
@@ -188,7 +193,13 @@ static bool ends_when_stopped(uint64_t number)
 	case SYS_read: /* of inotify(7) */
 	case SYS_recvfrom:
 	case SYS_recvmsg:
+	case SYS_readv:
 	case SYS_recvmmsg: /* with SO_RCVTIMEO */
+	case SYS_write:
+	case SYS_writev:
+	case SYS_sendto:
+	case SYS_sendmsg:
+	case SYS_sendmmsg: /* with SO_SNDTIMEO */
 	case SYS_accept:
 	case SYS_accept4:
 		return true;
@@ -197,52 +208,30 @@ static bool ends_when_stopped(uint64_t number)
 	}
 }
 
-static uint64_t signals(const char *status, const char *name)
-{
-	const char *at = strstr(status, name);
-	return at ? strtoull(at + strlen(name), NULL, 16) : 0;
-}
+#define RESTARTS_WITHOUT_HANDLER 514 /* ERESTARTNOHAND, include/linux/errno.h */
 
-/* Whether a signal is to be taken: then EINTR is the job's. What cannot be read is so. */
-static bool has_signal(const struct hold *h, pid_t tid)
-{
-	char path[64], text[4096];
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", h->pid, tid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0)
-		return true;
-	text[n] = 0;
-	return ((signals(text, "\nSigPnd:") | signals(text, "\nShdPnd:")) &
-		~signals(text, "\nSigBlk:")) != 0;
-}
-
-/* As the kernel does for other waits: the instruction is run once more. */
-static void begin_wait_again(const struct hold *h, const struct held *t)
+/* As the kernel does for other waits: it is begun again, unless a signal has a handler that runs.
+ */
+static void begin_wait_again(const struct held *t)
 {
 	struct user_regs_struct regs;
 	if (ptrace(PTRACE_GETREGS, t->thread.tid, 0, &regs) || (int64_t)regs.rax != -EINTR ||
-	    !ends_when_stopped(regs.orig_rax) || has_signal(h, t->thread.tid))
+	    !ends_when_stopped(regs.orig_rax))
 		return;
-	errno = 0;
-	long code = ptrace(PTRACE_PEEKTEXT, t->thread.tid, regs.rip - 2, 0);
-	if (errno || (code & 0xffff) != SYSCALL)
-		return;
-	regs.rax = regs.orig_rax;
-	regs.rip -= 2;
+	regs.rax = (uint64_t)-RESTARTS_WITHOUT_HANDLER;
 	ptrace(PTRACE_SETREGS, t->thread.tid, 0, &regs);
 }
 
 static void detach(const struct hold *h, struct held *t)
 {
-	if (t->state == STOPPED) {
-		if (!t->signal)
-			begin_wait_again(h, t);
-		ptrace(PTRACE_DETACH, t->thread.tid, 0, t->signal);
-		t->state = GONE;
-	}
+	if (t->state != STOPPED)
+		return;
+	begin_wait_again(t);
+	/* one that was killed meanwhile is a zombie that waits for us; the first thread's end is
+	 * its parent's to learn */
+	if (ptrace(PTRACE_DETACH, t->thread.tid, 0, t->signal) && t->thread.tid != h->pid)
+		waitid(P_PID, (id_t)t->thread.tid, &(siginfo_t){0}, WEXITED | WNOHANG | __WALL);
+	t->state = GONE;
 }
 
 /* One that is seized can be let go only where it stands: who did not stop in time is waited for. */
@@ -269,6 +258,21 @@ static bool let_go_late(struct hold *h)
 }
 
 /* ---- the doors ---- */
+
+void hold_reap(pid_t pid)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	DIR *dir = opendir(path);
+	if (!dir)
+		return;
+	for (const struct dirent *entry; (entry = readdir(dir));) {
+		long tid = strtol(entry->d_name, NULL, 10);
+		if (tid > 0 && tid != pid)
+			waitid(P_PID, (id_t)tid, &(siginfo_t){0}, WEXITED | WNOHANG | __WALL);
+	}
+	closedir(dir);
+}
 
 uint64_t hold_let_go(struct hold *h)
 {

@@ -5,6 +5,10 @@
  * was; one that Linux ends with EINTR when its thread is stopped (signal(7): epoll_wait and some
  * others) is begun again, with its timeout in full.
  *
+ * A process that executes another program while its threads are being seized waits until who traces
+ * the ended ones has taken note of that, and has the one who seizes wait for it: another thread
+ * calls hold_reap meanwhile, again and again.
+ *
  * x86-64 only. One thread of the caller's from the beginning to the end. */
 #pragma once
 
@@ -27,6 +31,9 @@ struct hold_thread {
 	uint64_t ip, sp; /* in user mode */
 };
 size_t hold_threads(const struct hold *h, const struct hold_thread **ret);
+
+/* Takes note of threads that have ended while another thread of ours holds the process. */
+void hold_reap(pid_t pid);
 
 /* Lets them go on, and frees. How long they stood, from the first that was stopped on. */
 uint64_t hold_let_go(struct hold *h);

@@ -3,11 +3,13 @@
  * control thread (tracer_inside_attach). Until then, and where that cannot be, the kernel tells. At
  * the end all is taken off again. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,13 +24,13 @@
 #define SUBJECT	   "probes inside"
 #define LOOK_TICKS 5 /* of the control thread */
 #define ENDED	   "the recording ended before the library was in"
-#define TRIES	   5 /* of 3 s, for a process that calls nothing */
+#define TRIES	   40 /* of 3 s, for a process that calls nothing */
 
 struct caller {
 	pid_t pid;
 	struct tracer_door door;
 	int tries;
-	bool ready; /* the library is in */
+	int lock_fd; /* of who has its probes inside; -1: not taken yet */
 	struct guest *guest;
 };
 
@@ -41,8 +43,9 @@ struct callers {
 	bool stop;		      /* under lock, as what follows */
 	VEC(struct caller *) waiting; /* for the library */
 	VEC(struct caller *) ready;   /* for their probes */
+	VEC(struct caller *) again;   /* for another place to be held at */
 	pids_t seen;		      /* the control thread's: also those that were refused */
-	VEC(struct caller *) told;    /* likewise: they tell their calls */
+	VEC(struct caller *) told; /* likewise: to the end, for children live on in their folders */
 	size_t attached, holds;
 	uint64_t longest_ns;
 };
@@ -60,6 +63,7 @@ static void tell(struct callers *c, pid_t pid, const char *why)
 {
 	char *text = xasprintf("process %d: the kernel's probes go on: %s", pid, why);
 	pipeline_note(c->session->pipeline, SUBJECT, text);
+	session_say(c->session, "%s", text);
 	free(text);
 }
 
@@ -82,6 +86,8 @@ static void free_caller(struct callers *c, struct caller *who)
 	}
 	if (who->door.fd >= 0)
 		close(who->door.fd);
+	if (who->lock_fd >= 0)
+		close(who->lock_fd);
 	free(who);
 }
 
@@ -154,6 +160,21 @@ static int redirect(void *ctx, struct remote_stop *stop, struct err *e)
 	return remote_redirect(k->bring.remote, stop, e);
 }
 
+/* Two sessions' probes would not leave each other in peace. The lock goes with us. */
+static int lock_calls(struct caller *who, struct err *e)
+{
+	char path[64];
+	if (who->lock_fd >= 0)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", who->pid);
+	who->lock_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (who->lock_fd < 0)
+		return err_set(e, ESRCH, "the process has ended");
+	if (flock(who->lock_fd, LOCK_EX | LOCK_NB))
+		return err_set(e, EBUSY, "another eacgm has its probes inside of it");
+	return 0;
+}
+
 static int prepare(struct coming *k, struct caller *who, struct err *e)
 {
 	struct session *s = k->callers->session;
@@ -161,7 +182,9 @@ static int prepare(struct coming *k, struct caller *who, struct err *e)
 	pid_t tracer = process_tracer(who->pid);
 	if (tracer)
 		return err_set(e, EBUSY, "process %d traces it", tracer);
-	int rc = bring_lock(&k->bring, e);
+	int rc = lock_calls(who, e);
+	if (!rc)
+		rc = bring_lock(&k->bring, e);
 	if (!rc && !who->guest)
 		rc = make_guest(k->callers, who, e);
 	if (rc)
@@ -225,7 +248,7 @@ static void hand_over(struct callers *c, struct caller *who, bool ready)
 	if (ready)
 		*vec_push(&c->ready) = who;
 	else
-		*vec_push(&c->waiting) = who;
+		*vec_push(&c->again) = who;
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -252,6 +275,14 @@ static void *bring_all(void *arg)
 
 /* ---- they get their probes: the control thread ---- */
 
+static void let_wait(struct callers *c, struct caller *who)
+{
+	pthread_mutex_lock(&c->lock);
+	*vec_push(&c->waiting) = who;
+	pthread_cond_signal(&c->wake);
+	pthread_mutex_unlock(&c->lock);
+}
+
 static void ask(void *ctx, pid_t pid)
 {
 	struct callers *c = ctx;
@@ -260,25 +291,38 @@ static void ask(void *ctx, pid_t pid)
 		if (c->seen.data[i] == pid)
 			return;
 	*vec_push(&c->seen) = pid;
-	if (!tracer_inside_door(c->session->tracer, pid, &door)) {
+	if (!tracer_inside_door(c->session->tracer, pid, 0, &door)) {
 		tell(c, pid, "it has no function at whose beginning it could be given the library");
 		return;
 	}
 	struct caller *who = xcalloc(1, sizeof(*who));
 	who->pid = pid;
 	who->door = door;
-	pthread_mutex_lock(&c->lock);
-	*vec_push(&c->waiting) = who;
-	pthread_cond_signal(&c->wake);
-	pthread_mutex_unlock(&c->lock);
+	who->lock_fd = -1;
+	let_wait(c, who);
 }
 
-static struct caller *next_ready(struct callers *c)
+static struct caller *next_of(struct callers *c, bool ready)
 {
+	struct caller *who = NULL;
 	pthread_mutex_lock(&c->lock);
-	struct caller *who = c->ready.len ? c->ready.data[--c->ready.len] : NULL;
+	if (ready && c->ready.len)
+		who = c->ready.data[--c->ready.len];
+	else if (!ready && c->again.len)
+		who = c->again.data[--c->again.len];
 	pthread_mutex_unlock(&c->lock);
 	return who;
+}
+
+/* It did not come by where it was waited for: elsewhere it may. */
+static void choose_again(struct callers *c, struct caller *who)
+{
+	struct tracer_door door;
+	if (tracer_inside_door(c->session->tracer, who->pid, (size_t)who->tries, &door)) {
+		close(who->door.fd);
+		who->door = door;
+	}
+	let_wait(c, who);
 }
 
 static void put_probes(struct callers *c, struct caller *who)
@@ -311,8 +355,11 @@ void calls_look(struct session *s, unsigned tick)
 	if (!c || tick % LOOK_TICKS)
 		return;
 	tracer_inside_waiting(s->tracer, ask, c);
-	for (struct caller *who; (who = next_ready(c));)
+	for (struct caller *who; (who = next_of(c, false));)
+		choose_again(c, who);
+	for (struct caller *who; (who = next_of(c, true));)
 		put_probes(c, who);
+	tracer_inside_settle(s->tracer);
 }
 
 void calls_gone(struct session *s, pid_t pid)
@@ -321,12 +368,6 @@ void calls_gone(struct session *s, pid_t pid)
 	for (size_t i = c ? c->seen.len : 0; i-- > 0;)
 		if (c->seen.data[i] == pid)
 			c->seen.data[i] = c->seen.data[--c->seen.len];
-	for (size_t i = c ? c->told.len : 0; i-- > 0;) {
-		if (c->told.data[i]->pid != pid)
-			continue;
-		free_caller(c, c->told.data[i]);
-		c->told.data[i] = c->told.data[--c->told.len];
-	}
 }
 
 /* ---- beginning and end ---- */
@@ -381,6 +422,8 @@ void calls_stop(struct session *s)
 	c->runs = false;
 	for (size_t i = 0; i < c->waiting.len; i++)
 		tell(c, c->waiting.data[i]->pid, ENDED);
+	for (size_t i = 0; i < c->again.len; i++)
+		tell(c, c->again.data[i]->pid, ENDED);
 	for (size_t i = 0; i < c->ready.len; i++)
 		tell(c, c->ready.data[i]->pid, ENDED);
 	pipeline_meta(s->pipeline, "inside_attached", "%zu", c->attached);
@@ -399,10 +442,13 @@ void calls_close(struct session *s)
 		free_caller(c, c->waiting.data[i]);
 	for (size_t i = 0; i < c->ready.len; i++)
 		free_caller(c, c->ready.data[i]);
+	for (size_t i = 0; i < c->again.len; i++)
+		free_caller(c, c->again.data[i]);
 	for (size_t i = 0; i < c->told.len; i++)
 		free_caller(c, c->told.data[i]);
 	vec_free(&c->waiting);
 	vec_free(&c->ready);
+	vec_free(&c->again);
 	vec_free(&c->told);
 	vec_free(&c->seen);
 	free(c);
