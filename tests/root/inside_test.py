@@ -851,6 +851,44 @@ def _(t):
     job.end()
 
 
+@test("attached, and a child goes on in its place: it tells its calls to the end", 60)
+def _(t):
+    options(t)
+    job = Until(t, calls=100)
+    p = attach(t, job)
+    job.more(3)
+    with open(job.path + ".fork", "w"):
+        pass
+    job.p.wait(timeout=20)
+    made = job.more(30)
+    c = ended(t, p)
+    job.end()
+    rows = collections.Counter(row["pid"] for row in c.rows if row["name"] == "t_v2_around_leaf")
+    child = [n for pid, n in rows.items() if pid != job.p.pid]
+    expect(len(child) == 1 and child[0] >= made[-2][1] - made[0][1], "%r of %r, lost %r" % (
+        rows, made[-1], c.lost))
+    expect_every_call(c)
+
+
+@test("a second eacgm at a process that tells: it has the kernel's probes, both have every call", 60)
+def _(t):
+    options(t)
+    job = Until(t, calls=100)
+    first = attach(t, job)
+    second = t.start_record("-p", str(job.p.pid), *options(t, *INSIDE), out=t.path("b.eacgm"))
+    t.wait_for(lambda: "another eacgm has its probes inside" in log_of(second), "that it is said")
+    job.more(5)
+    a = ended(t, first)
+    job.more(5)
+    b = ended(t, second)
+    job.end()
+    for c in (a, b):
+        expect(not c.untold(), "lost %r" % c.lost)
+        expect_every_call(c)
+    expect(a.number("inside_calls") > 0 and b.number("inside_calls") == 0, "who tells: %r %r" % (
+        a.meta, b.meta))
+
+
 @test("attached to a process of another user, in a PID namespace of its own", 60)
 def _(t):
     options(t)

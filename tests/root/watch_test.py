@@ -47,14 +47,14 @@ class Terminal:
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def await_frame_that_fits(self, seconds=25):
-        """A frame of the size before may be on its way: what came before the first that fits is
-        left out."""
+        """Frames of the size before may be on their way, one of which may fit by chance: what came
+        before the first that fits of those after the third is left out."""
         end = time.monotonic() + seconds
         self.bytes = b""
         while True:
             frames = self.bytes.split(b"\x1b[H")
             lines = re.sub(r"\x1b\[\??[0-9;]*[A-Za-z]", "", frames[-2].decode(
-                "utf-8", "replace")).split("\n") if len(frames) > 2 else []
+                "utf-8", "replace")).split("\n") if len(frames) > 5 else []
             if lines and len(lines) <= self.rows and all(
                     len(line.rstrip("\r")) <= self.columns for line in lines):
                 self.bytes = b"\x1b[H" + b"\x1b[H".join(frames[-2:])
