@@ -21,7 +21,6 @@
 #include "collect/gpu_folder.h"
 #include "collect/gpu_tids.h"
 #include "wire/hist.h"
-#include "symbolize/proc_maps.h"
 #include "wire/ticks.h"
 
 #define MAX_FILES      4096
@@ -91,6 +90,7 @@ struct call_rings {
 	uint32_t stack_shift;
 	uint32_t serial;
 	struct map64 pids;     /* of all files that there were */
+	struct map64 children; /* of processes with a folder, and theirs -> whose folder it is */
 	struct map64 programs; /* folder and pid -> 1 + the newest file's program */
 };
 
@@ -153,6 +153,19 @@ int call_rings_add(struct call_rings *r, int folder_fd, uid_t uid, pid_t pid, pi
 	return 0;
 }
 
+void call_rings_forked(struct call_rings *r, pid_t parent, pid_t child)
+{
+	uint64_t ancestor = 0;
+	map64_get(&r->children, (uint64_t)parent, &ancestor);
+	for (size_t i = 0; i < r->sources.len; i++)
+		if (r->sources.data[i].pid == parent)
+			ancestor = (uint64_t)parent;
+	if (ancestor)
+		map64_set(&r->children, (uint64_t)child, ancestor);
+	else
+		map64_del(&r->children, (uint64_t)child); /* the number was another's */
+}
+
 void call_rings_drop(struct call_rings *r, pid_t pid)
 {
 	for (size_t i = 0; i < r->sources.len; i++)
@@ -201,6 +214,7 @@ void call_rings_close(struct call_rings *r)
 	call_hists_free(&r->hists);
 	map64_free(&r->pids);
 	map64_free(&r->programs);
+	map64_free(&r->children);
 	free(r->chunk);
 	free(r);
 }
@@ -226,30 +240,15 @@ static bool is_known(const struct call_rings *r, const struct source *from, cons
 	return false;
 }
 
-#define GENERATIONS 16
-
-/* A process may make files in its folder that are called after others: only children are believed,
- * which are looked at while their parents live, most of the time. */
-static bool descends_from(pid_t pid, pid_t ancestor)
-{
-	for (int i = 0; i < GENERATIONS && pid > 1; i++) {
-		pid_t parent = 0;
-		if (proc_parent("/proc", pid, &parent))
-			return false;
-		if (parent == ancestor)
-			return true;
-		pid = parent;
-	}
-	return false;
-}
-
 /* Whose a file is, by the number that its process has for itself. False: it cannot be told. */
-static bool host_pid(const struct source *from, uint32_t *pid)
+static bool host_pid(const struct call_rings *r, const struct source *from, uint32_t *pid)
 {
+	uint64_t ancestor;
 	if (!from->pid)
 		return true;
-	if (*pid != (uint32_t)from->inner_pid)
-		return from->pid == from->inner_pid && descends_from((pid_t)*pid, from->pid);
+	if (*pid != (uint32_t)from->inner_pid) /* a process may call files after others */
+		return from->pid == from->inner_pid && map64_get(&r->children, *pid, &ancestor) &&
+		       ancestor == (uint64_t)from->pid;
 	*pid = (uint32_t)from->pid;
 	return true;
 }
@@ -307,7 +306,7 @@ static void find_files(struct call_rings *r, struct source *from)
 	for (const struct dirent *entry;
 	     (entry = readdir(dir)) && r->files.len < MAX_FILES && from->files < most;) {
 		if (!pid_from_name(entry->d_name, &pid) || is_known(r, from, entry->d_name) ||
-		    !host_pid(from, &pid))
+		    !host_pid(r, from, &pid))
 			continue;
 		from->files++;
 		add_file(r, from, entry->d_name, pid);

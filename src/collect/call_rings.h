@@ -45,6 +45,8 @@ int call_rings_open(struct call_rings **ret, const char *parent, uid_t uid, gid_
  * forks. inner_pid: its number in its own PID namespace. */
 int call_rings_add(struct call_rings *r, int folder_fd, uid_t uid, pid_t pid, pid_t inner_pid,
 		   struct err *e);
+/* A process has forked: of the children of one that has a folder files in that are taken. */
+void call_rings_forked(struct call_rings *r, pid_t parent, pid_t child);
 /* The process has ended, or tells no more: with the next drain its folder is forgotten. */
 void call_rings_drop(struct call_rings *r, pid_t pid);
 

@@ -362,6 +362,16 @@ void calls_look(struct session *s, unsigned tick)
 	tracer_inside_settle(s->tracer);
 }
 
+void calls_forked(struct session *s, pid_t parent, pid_t child)
+{
+	struct callers *c = s->inside.callers;
+	if (!c)
+		return;
+	lock_rings(s, true);
+	call_rings_forked(s->inside.rings, parent, child);
+	lock_rings(s, false);
+}
+
 void calls_gone(struct session *s, pid_t pid)
 {
 	struct callers *c = s->inside.callers;

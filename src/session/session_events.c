@@ -108,6 +108,8 @@ static void on_task(void *ctx, const struct rec_task *task)
 	struct session *s = ctx;
 	if (!s->pipeline)
 		return;
+	if (task->kind == REC_FORK)
+		calls_forked(s, (pid_t)task->parent_tgid, (pid_t)task->tgid);
 	if (task->kind == REC_EXIT)
 		session_unwatch_pid(s, (pid_t)task->tgid);
 	else

@@ -179,6 +179,7 @@ struct session {
 void calls_open(struct session *s);
 void calls_start(struct session *s);
 void calls_look(struct session *s, unsigned tick);
+void calls_forked(struct session *s, pid_t parent, pid_t child);
 void calls_gone(struct session *s, pid_t pid);
 void calls_stop(struct session *s);
 void calls_leave(struct session *s);

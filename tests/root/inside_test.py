@@ -449,9 +449,9 @@ class Said:
 class Until:
     """A job that goes on until it is told to end, and tells how many calls it has made."""
 
-    def __init__(self, t, name="until", where=None, wrap=(), calls=300):
+    def __init__(self, t, name="until", where=None, wrap=(), calls=300, pause_ms=2):
         self.t, self.path = t, t.path(name)
-        cmd = [*wrap, JOB, "until", str(calls), self.path]
+        cmd = [*wrap, JOB, "until", str(calls), self.path, str(pause_ms)]
         self.out = open(self.path + ".out", "w+")
         if where is None:
             self.p = t.start(cmd, stdout=self.out, stderr=self.out)
@@ -752,7 +752,8 @@ def _(t):
 def text_of(pid):
     """The library's code as the process has it."""
     with open("/proc/%d/maps" % pid) as f:
-        maps = [line.split() for line in f if os.path.basename(LIBRARY) in line and " r-xp " in line]
+        maps = [line.split() for line in f
+                if os.path.basename(LIBRARY) in line and " r-xp " in line]
     low, high = (int(x, 16) for x in maps[0][0].split("-"))
     with open("/proc/%d/mem" % pid, "rb") as f:
         f.seek(low)
@@ -800,7 +801,7 @@ def ended(t, p):
 @test("attached to a process: the kernel tells, then the process itself, each call once", 90)
 def _(t):
     options(t)
-    job = Until(t)
+    job = Until(t, calls=100, pause_ms=15)
     before = text_of(job.p.pid)
     p = attach(t, job)
     job.more(5)
@@ -818,7 +819,7 @@ def _(t):
 @test("attached again and again: one library stays, the job is right, its memory does not grow", 120)
 def _(t):
     options(t)
-    job = Until(t, calls=100)
+    job = Until(t, calls=100, pause_ms=15)
     before, shmem = text_of(job.p.pid), []
     for i in range(5):
         p = attach(t, job, out=t.path("again%d.eacgm" % i))
@@ -837,14 +838,16 @@ def _(t):
 @test("attached, and killed: the job goes on, and a later eacgm comes in all the same", 90)
 def _(t):
     options(t)
-    job = Until(t)
+    job = Until(t, calls=100, pause_ms=15)
     before = text_of(job.p.pid)
     p = attach(t, job)
     job.more(2)
     p.kill()
     p.wait()
     job.more(3)
-    c = ended(t, attach(t, job, out=t.path("later.eacgm")))
+    p = attach(t, job, out=t.path("later.eacgm"))
+    job.more(3)
+    c = ended(t, p)
     expect(c.number("inside_calls") > 0 and not c.untold(), "later: %r" % c.meta)
     expect_every_call(c)
     expect(text_of(job.p.pid) == before, "its code is not as it was")
@@ -854,7 +857,7 @@ def _(t):
 @test("attached, and a child goes on in its place: it tells its calls to the end", 60)
 def _(t):
     options(t)
-    job = Until(t, calls=100)
+    job = Until(t, calls=100, pause_ms=15)
     p = attach(t, job)
     job.more(3)
     with open(job.path + ".fork", "w"):
@@ -873,7 +876,7 @@ def _(t):
 @test("a second eacgm at a process that tells: it has the kernel's probes, both have every call", 60)
 def _(t):
     options(t)
-    job = Until(t, calls=100)
+    job = Until(t, calls=100, pause_ms=15)
     first = attach(t, job)
     second = t.start_record("-p", str(job.p.pid), *options(t, *INSIDE), out=t.path("b.eacgm"))
     t.wait_for(lambda: "another eacgm has its probes inside" in log_of(second), "that it is said")
@@ -893,8 +896,9 @@ def _(t):
 def _(t):
     options(t)
     os.chmod(t.dir, 0o777)
-    job = Until(t, wrap=("unshare", "--pid", "--fork", "--kill-child", "setpriv", "--reuid",
-                         "65534", "--regid", "65534", "--clear-groups"))
+    job = Until(t, calls=100, pause_ms=15, wrap=(
+        "unshare", "--pid", "--fork", "--kill-child", "setpriv", "--reuid", "65534", "--regid",
+        "65534", "--clear-groups"))
     with open("/proc/%d/task/%d/children" % (job.p.pid, job.p.pid)) as f:
         job.pid = int(f.read().split()[0])
     p = t.start_record("-p", str(job.pid), *options(t, *INSIDE))
@@ -1092,7 +1096,7 @@ def _(t):
 @test("mode stats, attached: the kernel counts, then the process itself, each call once", 90)
 def _(t):
     options(t)
-    job = Until(t)
+    job = Until(t, calls=100, pause_ms=15)
     p = attach(t, job, "--mode", "stats")
     job.more(20)
     job.end()

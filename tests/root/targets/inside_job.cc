@@ -807,7 +807,7 @@ int run_loads(long n, char **paths)
 /* ---- until it is told to end ---- */
 
 /* PATH.end ends it; PATH tells in how much time it has made how many calls. n: calls between looks.
- * With PATH.fork a child goes on in its place. */
+ * With PATH.fork a child goes on in its place. A second word: milliseconds between looks. */
 int run_until(long n, char **path)
 {
 	std::string end = std::string(*path) + ".end", away = std::string(*path) + ".fork";
@@ -825,7 +825,7 @@ int run_until(long n, char **path)
 		made += (u64)n;
 		fprintf(f, "%llu %llu\n", (unsigned long long)spent_ns, (unsigned long long)made);
 		fflush(f);
-		usleep(2000);
+		usleep(path[1] ? (useconds_t)atoi(path[1]) * 1000 : 2000);
 		if (!access(away.c_str(), F_OK) && !unlink(away.c_str()) && fork())
 			_exit(0);
 	}
