@@ -186,7 +186,7 @@ static void place_rows(struct loader *l)
 		vec_free(&block->rows);
 		vec_free(&block->nodes);
 	}
-	for (size_t i = 0; i < c->tables->threads.len; i++)
+	for (size_t i = 0; i < c->tables->threads.len && c->rows.len; i++)
 		sort_near(c->rows.data + c->first[i], c->first[i + 1] - c->first[i],
 			  sizeof(*c->rows.data), by_start, NULL);
 }

@@ -68,6 +68,10 @@ static char *package_of(const char *interpreter, const char *path)
 {
 	const char *file = path_file_name(path), *packages = strstr(path, "-packages/");
 	char *name = xstrdup(packages ? packages + strlen("-packages/") : path), *slash;
+	if (strlen(name) <= strlen(file)) { /* a file among the packages, of none */
+		free(name);
+		return xstrdup(file);
+	}
 	name[strlen(name) - strlen(file) - 1] = 0;
 	if (!packages && (slash = strrchr(name, '/')))
 		memmove(name, slash + 1, strlen(slash));

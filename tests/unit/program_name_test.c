@@ -73,6 +73,7 @@ static void of_one_process(void **state)
 		"/venv/lib/python3.12/site-packages/torch/_inductor/compile_worker/__main__.py",
 		"--workers=32");
 	EXPECT_SCRIPT("python3 -m job", "python3", "/x/job/__main__.py");
+	EXPECT_SCRIPT("__main__.py", "python3", "/x/site-packages/__main__.py");
 	EXPECT_SCRIPT("__main__.py", "python3", "__main__.py");
 	EXPECT_SCRIPT("__main__.py", "python3", "/__main__.py");
 	EXPECT_SCRIPT("", "ruby", "--x", "secret");
