@@ -808,7 +808,7 @@ static void forget(struct call_rings *r, size_t i)
 	*f = r->files.data[--r->files.len];
 }
 
-/* What is in them was emptied just now. */
+/* After a drain: what came since is not told. */
 static void forget_dropped(struct call_rings *r)
 {
 	for (size_t i = r->sources.len; i-- > 0;) {

@@ -356,7 +356,8 @@ static void put_probe(void *ctx, const struct site *site, uint64_t function)
 	const struct plan *plan = &k->t->plan;
 	uint64_t known = UINT64_MAX, address = function + site->inside.kept;
 	uint32_t island;
-	if (inside_has_jump(&k->w, address, &island)) { /* its session was killed */
+	if (inside_has_jump(&k->w, address,
+			    &island)) { /* of a session that was killed: a live one has the lock */
 		if (!is_its_island(k, island, site, function)) {
 			p->strange++;
 			return;

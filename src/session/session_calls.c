@@ -67,21 +67,12 @@ static void tell(struct callers *c, pid_t pid, const char *why)
 	free(text);
 }
 
-/* The mover has the rings. */
-static void lock_rings(struct session *s, bool lock)
-{
-	if (lock)
-		pthread_mutex_lock(&s->inside.lock);
-	else
-		pthread_mutex_unlock(&s->inside.lock);
-}
-
 static void free_caller(struct callers *c, struct caller *who)
 {
 	if (who->guest) {
-		lock_rings(c->session, true);
+		pthread_mutex_lock(&c->session->inside.lock);
 		call_rings_drop(c->session->inside.rings, who->pid);
-		lock_rings(c->session, false);
+		pthread_mutex_unlock(&c->session->inside.lock);
 		guest_close(who->guest);
 	}
 	if (who->door.fd >= 0)
@@ -136,10 +127,10 @@ static int make_guest(struct callers *c, struct caller *who, struct err *e)
 	int rc = guest_open(&who->guest, who->pid, s->inside.library, GUEST_ALONE, e);
 	if (rc)
 		return rc;
-	lock_rings(s, true);
+	pthread_mutex_lock(&s->inside.lock);
 	rc = call_rings_add(s->inside.rings, guest_folder_fd(who->guest), guest_uid(who->guest),
 			    who->pid, inner_pid(who->pid), e);
-	lock_rings(s, false);
+	pthread_mutex_unlock(&s->inside.lock);
 	return rc;
 }
 
@@ -216,14 +207,14 @@ static int bring_library(struct callers *c, struct caller *who, struct err *e)
 				 .stops = coming_stops,
 				 .redirect = redirect,
 				 .ctx = &k};
-	session_bring(c->session, true);
+	pthread_mutex_lock(&c->session->bringing);
 	int rc = prepare(&k, who, e);
 	if (!rc)
 		rc = bring_redirect_next(&k.bring, e);
 	if (!rc)
 		rc = bring_finish(&k.bring, e);
 	bring_close(&k.bring);
-	session_bring(c->session, false);
+	pthread_mutex_unlock(&c->session->bringing);
 	return rc;
 }
 
@@ -367,9 +358,9 @@ void calls_forked(struct session *s, pid_t parent, pid_t child)
 	struct callers *c = s->inside.callers;
 	if (!c)
 		return;
-	lock_rings(s, true);
+	pthread_mutex_lock(&s->inside.lock);
 	call_rings_forked(s->inside.rings, parent, child);
-	lock_rings(s, false);
+	pthread_mutex_unlock(&s->inside.lock);
 }
 
 void calls_gone(struct session *s, pid_t pid)
@@ -381,14 +372,6 @@ void calls_gone(struct session *s, pid_t pid)
 }
 
 /* ---- beginning and end ---- */
-
-void session_bring(struct session *s, bool begin)
-{
-	if (begin)
-		pthread_mutex_lock(&s->bringing);
-	else
-		pthread_mutex_unlock(&s->bringing);
-}
 
 /* Processes that go on, of a command too, are as they were. */
 void calls_leave(struct session *s)

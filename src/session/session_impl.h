@@ -185,9 +185,6 @@ void calls_stop(struct session *s);
 void calls_leave(struct session *s);
 void calls_close(struct session *s);
 
-/* Who brings a library into a process waits for its turn, and gives it back. */
-void session_bring(struct session *s, bool begin);
-
 /* session_events.c: what the tracer tells goes to the pipeline. */
 struct tracer_events session_events(struct session *s);
 

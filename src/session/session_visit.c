@@ -208,7 +208,7 @@ int attach_visit(struct attacher *a, struct candidate *c, struct err *e)
 				 .may = may,
 				 .redirect = redirect_guarded,
 				 .ctx = &v};
-	session_bring(a->session, true);
+	pthread_mutex_lock(&a->session->bringing);
 	int rc = prepare(&v, e);
 	if (!rc)
 		rc = bring_redirect_next(&v.bring, e);
@@ -218,6 +218,6 @@ int attach_visit(struct attacher *a, struct candidate *c, struct err *e)
 		say_stop(&v);
 	a->stuck = v.bring.stuck;
 	end_visit(&v, !rc);
-	session_bring(a->session, false);
+	pthread_mutex_unlock(&a->session->bringing);
 	return rc;
 }
