@@ -173,6 +173,26 @@ static __always_inline int read_cstring(__u64 address, struct string_key *key)
 	return 0;
 }
 
+#define NO_OBJECT 4096 /* below: the first page, which is never mapped */
+
+/* The number of a string that lies in a page which is not in memory: a name in a program's
+ * read-only data that nobody has read yet, as types' names often are. 0: nobody can be asked. */
+static __always_inline __u64 leave_to_reader(__u64 address)
+{
+	void *ring = address < NO_OBJECT ? NULL : ring_here();
+	struct rec_unread *r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
+	if (!r)
+		return 0;
+	r->kind = REC_UNREAD;
+	r->pad[0] = r->pad[1] = r->pad[2] = 0;
+	r->tgid = bpf_get_current_pid_tgid() >> 32;
+	r->address = address;
+	__u64 id = __sync_fetch_and_add(&next_id, 1);
+	r->id = id;
+	bpf_ringbuf_submit(r, 0);
+	return id;
+}
+
 __noinline __u64 fetch_string(const struct arg_desc *a, __u64 value, __u8 *flags)
 {
 	if (!a || !flags)
@@ -199,8 +219,11 @@ __noinline __u64 fetch_string(const struct arg_desc *a, __u64 value, __u8 *flags
 	}
 	__u64 id = 0;
 	if (rc) {
-		*flags |= CALL_ARG_FAULT;
-		count_loss(LOSS_ARG_FAULT);
+		id = a->fetch == FETCH_CSTRING ? leave_to_reader(value) : 0;
+		if (!id) {
+			*flags |= CALL_ARG_FAULT;
+			count_loss(LOSS_ARG_FAULT);
+		}
 	} else {
 		if (key->cut) {
 			*flags |= CALL_ARG_CUT;

@@ -146,6 +146,7 @@ enum record_kind {
 	REC_STALL_SUMS = 18,
 	REC_MARK = 19,
 	REC_TOLD_TEXT = 20,
+	REC_UNREAD = 21,
 };
 
 enum call_flags {
@@ -186,6 +187,15 @@ struct rec_string {
 	__u32 len; /* bytes that follow */
 	__u64 id;  /* what REC_CALL arguments hold */
 	__u8 bytes[STRING_BYTES];
+};
+
+/* A C string in a page that was not in memory: user space reads it in the program's place. */
+struct rec_unread {
+	__u8 kind; /* REC_UNREAD */
+	__u8 pad[3];
+	__u32 tgid;
+	__u64 id; /* as of rec_string */
+	__u64 address;
 };
 
 struct rec_text {

@@ -30,6 +30,8 @@ void pipeline_record(struct pipeline *p, const void *record, size_t len)
 		take_call(p, record, len);
 	else if (kind == REC_STRING && len >= sizeof(struct rec_string))
 		pipeline_add_string(p, record);
+	else if (kind == REC_UNREAD && len >= sizeof(struct rec_unread))
+		pipeline_read_string(p, record);
 	else if (kind == REC_PYCODE && len >= sizeof(struct rec_pycode))
 		pipeline_add_code(p, record);
 	else if (kind == REC_TEXT && len >= sizeof(struct rec_text))

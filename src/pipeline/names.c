@@ -8,6 +8,8 @@
 #include "pipeline/stacks.h"
 #include "symbolize/cpython.h"
 
+#define PAGE_BYTES     4096
+#define UNREAD_MOST    4096 /* pages in which there are no strings to be read */
 #define TEXTS_MOST     (1 << 16)
 #define CODE_ROWS_MOST (1 << 18) /* functions by name, file and line */
 
@@ -21,6 +23,52 @@ void pipeline_add_string(struct pipeline *p, const struct rec_string *r)
 		s = utf8;
 	}
 	map64_set(&p->strings, r->id, rec_string(p->writer, s, len));
+}
+
+static bool is_of_file(const struct pipeline *p, uint32_t tgid, uint64_t address)
+{
+	proc_maps_t maps = {0};
+	struct err ignored;
+	const struct proc_map *m = NULL;
+	if (!proc_maps_read(p->proc_root, (pid_t)tgid, &maps, &ignored))
+		m = proc_map_at(&maps, address);
+	bool yes = m && m->inode;
+	proc_maps_free(&maps);
+	return yes;
+}
+
+/* The bytes before a NUL; -1: unreadable, or longer than the kernel's own strings. */
+static ssize_t read_cstring(uint32_t tgid, uint64_t address, char ret[STRING_BYTES])
+{
+	size_t len = 0;
+	while (len < STRING_BYTES - 1) {
+		size_t n = PAGE_BYTES - (address + len) % PAGE_BYTES;
+		if (n > STRING_BYTES - 1 - len)
+			n = STRING_BYTES - 1 - len;
+		if (!pipeline_read_memory(tgid, address + len, ret + len, n))
+			return -1;
+		const char *end = memchr(ret + len, 0, n);
+		if (end)
+			return end - ret;
+		len += n;
+	}
+	return -1;
+}
+
+/* What is not in memory and of a file is as in the file: the program has not changed it. Reading it
+ * brings the page into the process, and later calls find it there. */
+void pipeline_read_string(struct pipeline *p, const struct rec_unread *r)
+{
+	char s[STRING_BYTES];
+	uint64_t ignored, page = pipeline_process_key(p, r->tgid) ^ r->address / PAGE_BYTES;
+	if (map64_get(&p->unread, page, &ignored) || p->unread.len >= UNREAD_MOST)
+		return;
+	ssize_t len =
+		is_of_file(p, r->tgid, r->address) ? read_cstring(r->tgid, r->address, s) : -1;
+	if (len >= 0)
+		map64_set(&p->strings, r->id, rec_string(p->writer, s, (uint32_t)len));
+	else
+		map64_set(&p->unread, page, 1);
 }
 
 bool pipeline_string(const struct pipeline *p, uint64_t id, uint64_t *ret)

@@ -603,6 +603,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	map64_free(&p->threads);
 	map64_free(&p->processes);
 	map64_free(&p->strings);
+	map64_free(&p->unread);
 	map64_free(&p->hist_counts);
 	map64_free(&p->hist_sums);
 	map64_free(&p->waits_told);

@@ -186,6 +186,7 @@ struct pipeline {
 	bool forgets;			 /* all of them: nothing is kept */
 	uint64_t forgot_ns;
 	struct map64 strings;  /* REC_STRING id -> recording string + 1 */
+	struct map64 unread;   /* hash of process and page: no strings are read there */
 	struct map64 texts[2]; /* REC_TEXT id -> recording string; the second: older ones */
 	struct map64 codes;    /* hash of name, file and line -> code index */
 	VEC(struct known_code) code_ids;
@@ -304,6 +305,8 @@ bool pipeline_vtable(struct pipeline *p, uint32_t tgid, uint64_t address, bool f
 /* Likewise, with a prefix before it. */
 bool pipeline_prefixed_string(struct pipeline *p, const char *prefix, uint64_t id, uint64_t *ret);
 void pipeline_add_string(struct pipeline *p, const struct rec_string *r);
+/* Reads the string from its process where it lies in a mapped file; else it stays unknown. */
+void pipeline_read_string(struct pipeline *p, const struct rec_unread *r);
 void pipeline_add_text(struct pipeline *p, const struct rec_text *r);
 void pipeline_add_code(struct pipeline *p, const struct rec_pycode *r);
 

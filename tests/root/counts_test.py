@@ -2,6 +2,7 @@
 """counts_test.py - every call of every traced function is seen, once, with what it was
 given and what it returned: threads, nesting, modes, arguments, ways of attaching."""
 
+import json
 import os
 
 from harness import EACGM, PUSH, expect, main, probes, skip, target, test
@@ -108,6 +109,29 @@ def _(t):
            "what target_out stored")
     expect(rec.function("target_out")["errors"] == 40, "errors: %r" % rec.function("target_out"))
     expect(rec.function("target_pointer")["errors"] == 30, "NULLs are errors")
+
+
+@test("a string in a page of a file that nobody has read yet")
+def _(t):
+    path, end = t.path("unread.eacgm"), t.path("end")
+    p = t.start([EACGM, "record", "-o", path, *probes("libtarget.so:target_string(str s) -> size"),
+                 "--", target("calls"), "unread", "20", end])
+
+    def calls():
+        r = t.run([EACGM, "export", path, "-f", "jsonl", "-o", "-"])
+        rows = [json.loads(line) for line in r.out.splitlines()] if r.status == 0 else []
+        return [row for row in rows if row["type"] == "call"]
+    t.wait_for(lambda: len(calls()) == 21, "calls in the recording")
+    open(end, "w").close()
+    expect(p.wait(60) == 0, "record failed")
+    seen = calls()
+    expect([c["args"]["s"] for c in seen[:20]] == ["name %d" % i for i in range(20)],
+           "names: %r" % seen[:20])
+    expect([c["flags"] for c in seen[:20]] == [[]] * 20, "flags: %r" % seen[:20])
+    expect(seen[20]["args"]["s"] == "" and seen[20]["flags"] == ["arg_fault"],
+           "what is of no file may have changed meanwhile: %r" % seen[20])
+    report = json.loads(t.run([EACGM, "report", path, "--json"]).out)["recording"]
+    expect(report["lost_by_cause"] == {"name_unresolved": 1}, "lost: %r" % report)
 
 
 @test("arguments that lie on the stack")

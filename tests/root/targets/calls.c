@@ -3,6 +3,8 @@
  *   calls threads N T     every target_* variant N times from each of T threads
  *   calls nested N M      target_outer(M) N times
  *   calls args N          target_args, _string, _out, _pointer with known values
+ *   calls unread N FILE   target_string of N names in pages of a file, and one in a page of no
+ *                         file, that are not in memory when it is called; lives until FILE exists
  *   calls tail N          target_tail N times
  *   calls recurse N D     target_recurse(D) N times
  *   calls sleep MS        one target_sleep, so that a call is open for long
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "target.h"
@@ -129,6 +132,29 @@ static void run_args(uint64_t n)
 	       n, n + 2, n, n);
 }
 
+/* Each name in a mapping of its own: a page that is read brings its neighbours with it. */
+static void run_unread(uint64_t n, const char *end)
+{
+	FILE *f = tmpfile();
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	check(f != NULL, "tmpfile");
+	for (uint64_t i = 0; i < n; i++)
+		check(!fseek(f, (long)(i * page), SEEK_SET) && fprintf(f, "name %" PRIu64, i) > 0,
+		      "name");
+	check(!fflush(f) && !ftruncate(fileno(f), (off_t)(n * page)), "fflush");
+	for (uint64_t i = 0; i < n; i++) {
+		const char *s =
+			mmap(NULL, page, PROT_READ, MAP_PRIVATE, fileno(f), (off_t)(i * page));
+		check(s != MAP_FAILED, "mmap");
+		check(target_string(s) > strlen("name "), "a name in a file");
+	}
+	const char *s = mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	check(s != MAP_FAILED && target_string(s) == 0, "a page of no file");
+	printf("target_string %" PRIu64 "\n", n + 1);
+	while (access(end, F_OK))
+		usleep(10000);
+}
+
 static void run_tail(uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++)
@@ -165,6 +191,8 @@ int main(int argc, char **argv)
 		run_nested(n, m);
 	else if (!strcmp(mode, "args"))
 		run_args(n);
+	else if (!strcmp(mode, "unread") && argc > 3)
+		run_unread(n, argv[3]);
 	else if (!strcmp(mode, "tail"))
 		run_tail(n);
 	else if (!strcmp(mode, "recurse"))
