@@ -11,6 +11,7 @@
 #include "incident/causes_calls.h"
 #include "incident/causes_impl.h"
 #include "incident/causes_memory.h"
+#include "incident/causes_net.h"
 #include "incident/causes_owners.h"
 
 /* What could be anything is told where nothing says more: it counts so much of what it explains. */
@@ -25,18 +26,6 @@
 #define CONFIDENCE_MOST 0.99
 #define SAVES_SHARE	0.2 /* of waits for what was written: such are a checkpoint's */
 #define GONE_SHARE	0.3 /* of the usual time: what was done before is not done now */
-
-#define SEGMENT_BYTES 1448.0 /* of TCP over Ethernet */
-#define FOREIGN_SHARE 0.2    /* of an interface's bytes: less that others have is no reason */
-#define FOREIGN_LEAST 1e6    /* bytes a second: likewise */
-#define LOSS_LEAST    0.003  /* of segments: fewer that are sent again are no reason */
-#define LOSS_TIMES    3	     /* as many as usual */
-#define LOSS_HEAVY    0.03   /* of segments: more than a queue that is full loses */
-/* Times as long as usual, and by so much: packets wait in a queue, or in a long one. */
-#define QUEUE_TIMES    1.5
-#define QUEUE_LONG     3.0
-#define QUEUE_LEAST_NS 1e6
-#define MOVED_LEAST    1e6 /* bytes a second: who moves fewer waits for something else */
 
 /* ---- calls ---- */
 
@@ -370,80 +359,11 @@ static double network_ns(const struct evidence *e)
 	return ns;
 }
 
-/* What the job moved, bytes a second. */
-static double moved(const struct evidence *e)
-{
-	return (evidence_net_rate(e, "net_sent_bytes").now +
-		evidence_net_rate(e, "net_received_bytes").now) /
-	       2;
-}
-
-/* The share of its segments that was sent again; 0 where it is no more than usual. */
-static double lost_share(const struct evidence *e)
-{
-	struct net_rate sent = evidence_net_rate(e, "net_sent_bytes");
-	struct net_rate again = evidence_net_rate(e, "net_retransmits");
-	double lost = sent.now > 0 ? again.now * SEGMENT_BYTES / sent.now : 0;
-	double usual = sent.usual > 0 ? again.usual * SEGMENT_BYTES / sent.usual : 0;
-	return lost > LOSS_LEAST && lost > LOSS_TIMES * usual ? lost : 0;
-}
-
-/* How long a packet was on its way, in the slow and in the usual time: of the process for which it
- * was longest. false: not known. */
-static bool round_trips(const struct evidence *e, double *ret_ns, double *ret_usual_ns)
-{
-	*ret_ns = 0;
-	for (size_t i = 0; i < e->counters.len; i++) {
-		const struct counter_change *c = &e->counters.data[i];
-		const struct m_metric *m = &e->t->metrics.data[c->metric];
-		const char *name = strtab_get(&e->t->strings, m->name, NULL);
-		if (m->kind != ENTITY_PROCESS || strcmp(name, "net_round_trip_ns") != 0 ||
-		    !(c->mean > *ret_ns) || isnan(c->usual))
-			continue;
-		*ret_ns = c->mean;
-		*ret_usual_ns = c->usual;
-	}
-	return *ret_ns > 0;
-}
-
-/* What waits in the queue of a full link is longer on its way. */
-static bool has_queue(const struct evidence *e, double times, bool if_unknown)
-{
-	double ns, usual_ns = 0;
-	if (!round_trips(e, &ns, &usual_ns))
-		return if_unknown;
-	return ns > times * usual_ns && ns > usual_ns + QUEUE_LEAST_NS;
-}
-
-/* A full link loses few of its segments: 1.5 / w^2 of them, with w of them on the way (Mathis et
- * al., CCR 27(3), 1997). Where so many are lost that w would be below 7, a queue is no reason,
- * unless it is a long one. */
-static bool is_lossy(const struct evidence *e)
-{
-	double lost = lost_share(e);
-	return lost > 0 && !has_queue(e, lost > LOSS_HEAVY ? QUEUE_LONG : QUEUE_TIMES, false);
-}
-
-/* Why the network was waited for, by what else is known of it. A full link loses packets, too, when
- * its queue is full; others that fill it make that worse. */
-static enum cause why_network(const struct evidence *e)
-{
-	uint32_t name;
-	double foreign = evidence_foreign_net(e, &name);
-	if (name && foreign > FOREIGN_SHARE * (foreign + moved(e)) && foreign > FOREIGN_LEAST)
-		return CAUSE_NET_FOREIGN;
-	if (is_lossy(e))
-		return CAUSE_NET_LOSS;
-	return name && moved(e) >= MOVED_LEAST && has_queue(e, QUEUE_TIMES, true)
-		       ? CAUSE_NET_BANDWIDTH
-		       : CAUSE_NETWORK;
-}
-
 /* The time of the network, if it was waited for because of that. */
 static double of_network(const struct evidence *e, enum cause c)
 {
 	double ns = network_ns(e);
-	return ns > 0 && why_network(e) == c ? ns : 0;
+	return ns > 0 && causes_why_network(e) == c ? ns : 0;
 }
 
 static double network(const struct evidence *e)

@@ -14,6 +14,7 @@
 #define CHANGE_NS     3.5e8
 #define USUAL_SHARE   0.1 /* of usual time: a slice whose excess is less is as usual */
 #define UNKNOWN_SHARE 0.3 /* of a slice's excess: what it counts that no cause explains it */
+#define NET_SHARE     0.7 /* of what the network explains: what each of its causes does */
 #define AS_USUAL      CAUSE_COUNT /* the state of a slice that is no part of an incident */
 #define STATES	      (CAUSE_COUNT + 1)
 
@@ -31,10 +32,25 @@ void diagnosis_slice(const struct evidence_question *whole, uint64_t slice_ns, q
 	}
 }
 
+/* In a slice the network's counters were read once: that it was waited for is known, by which of
+ * its causes is known better of all slices together. */
+static void level_network(double ret[STATES])
+{
+	static const enum cause causes[] = {CAUSE_NETWORK, CAUSE_NET_BANDWIDTH, CAUSE_NET_LOSS,
+					    CAUSE_NET_FOREIGN};
+	const size_t n = sizeof(causes) / sizeof(causes[0]);
+	double most = 0;
+	for (size_t i = 0; i < n; i++)
+		most = fmax(most, ret[causes[i]]);
+	for (size_t i = 0; i < n; i++)
+		ret[causes[i]] = fmax(ret[causes[i]], NET_SHARE * most);
+}
+
 static void scores(double ret[STATES], const struct evidence *e)
 {
 	double excess = evidence_excess(e), varies = USUAL_SHARE * e->blame.usual_ns;
 	cause_explains(ret, e);
+	level_network(ret);
 	ret[CAUSE_UNKNOWN] = excess > varies ? UNKNOWN_SHARE * excess : 0;
 	ret[AS_USUAL] = excess < 2 * varies ? varies : 0;
 }

@@ -40,10 +40,16 @@ struct sums {
 };
 
 /* A counter that only grows: of what a process sent and received. */
-struct net_total {
-	bool is_one;
-	double last; /* NaN: none came yet */
-	uint64_t last_ns;
+/* Counters of what was since the value before, not of the moment. */
+enum since_last { OF_MOMENT, TOTAL_SO_FAR, MEAN_SINCE };
+struct last_value {
+	enum since_last kind;
+	double value; /* NaN: none came yet */
+	uint64_t time_ns;
+};
+
+struct held_time {
+	uint64_t from_ns, to_ns;
 };
 
 /* A thread's last calls, to know which are within one of the same name. */
@@ -72,15 +78,16 @@ struct gathering {
 	const struct rec_tables *t;
 	VEC(struct track) tracks;
 	VEC(struct sums) sums;
-	bool *asked;		  /* by thread: of a process with a track */
-	struct net_total *totals; /* by metric */
+	bool *asked;		 /* by thread: of a process with a track */
+	struct last_value *last; /* by metric */
 	struct own_times *own;
 	struct recents *recents; /* by thread */
 };
 
 /* ---- which stretch a time is in ---- */
 
-static struct sums *sums_at(struct gathering *g, const struct track *k, uint64_t ns)
+/* The first place that ends after a time. */
+static size_t first_place_after(const struct track *k, uint64_t ns)
 {
 	size_t low = 0, n = k->places.len;
 	while (low < n) {
@@ -90,8 +97,14 @@ static struct sums *sums_at(struct gathering *g, const struct track *k, uint64_t
 		else
 			low = middle + 1;
 	}
-	bool in = low < k->places.len && k->places.data[low].from_ns <= ns;
-	return in ? &g->sums.data[k->places.data[low].sums] : NULL;
+	return low;
+}
+
+static struct sums *sums_at(struct gathering *g, const struct track *k, uint64_t ns)
+{
+	size_t i = first_place_after(k, ns);
+	bool in = i < k->places.len && k->places.data[i].from_ns <= ns;
+	return in ? &g->sums.data[k->places.data[i].sums] : NULL;
 }
 
 static uint32_t sums_new(struct gathering *g)
@@ -230,46 +243,83 @@ static void add_own(void *ctx, const struct visited_rows *rows)
 	}
 }
 
-static void find_totals(struct gathering *g)
+static enum since_last since_last_of(const char *name)
 {
-	static const char *const names[] = {"net_sent_bytes", "net_received_bytes",
-					    "net_retransmits"};
-	g->totals = xcalloc(g->t->metrics.len + 1, sizeof(*g->totals));
+	static const char *const totals[] = {"net_sent_bytes", "net_received_bytes",
+					     "net_retransmits"};
+	for (size_t k = 0; k < sizeof(totals) / sizeof(totals[0]); k++)
+		if (!strcmp(name, totals[k]))
+			return TOTAL_SO_FAR;
+	bool is_mean = !strcmp(name, "net_round_trip_ns") || !strcmp(name, "sent_bytes_per_s") ||
+		       !strcmp(name, "received_bytes_per_s");
+	return is_mean ? MEAN_SINCE : OF_MOMENT;
+}
+
+static void find_since_last(struct gathering *g)
+{
+	g->last = xcalloc(g->t->metrics.len + 1, sizeof(*g->last));
 	for (size_t i = 0; i < g->t->metrics.len; i++) {
 		const struct m_metric *m = &g->t->metrics.data[i];
-		g->totals[i].last = NAN;
-		for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
-			g->totals[i].is_one |=
-				m->kind == ENTITY_PROCESS &&
-				!strcmp(strtab_get(&g->t->strings, m->name, NULL), names[k]);
+		g->last[i].value = NAN;
+		if (m->kind == ENTITY_PROCESS || m->kind == ENTITY_INTERFACE)
+			g->last[i].kind = since_last_of(strtab_get(&g->t->strings, m->name, NULL));
 	}
 }
 
-/* By how much a total has grown a second since it was told last; NaN: it is the first, or
- * the total fell. */
-static double growth_of(struct net_total *total, const struct m_counter *c)
+/* A value that holds for a while counts in each stretch for as long as it lies there: what is
+ * shorter than from one value to the next has it too. */
+static void add_while(struct gathering *g, const struct track *k, uint32_t metric,
+		      const struct held_time *held, double value)
 {
-	double s = c->time_ns > total->last_ns ? (double)(c->time_ns - total->last_ns) / 1e9 : NAN;
-	double ret = c->value >= total->last ? (c->value - total->last) / s : NAN;
-	total->last = c->value;
-	total->last_ns = c->time_ns;
-	return ret;
+	for (size_t i = first_place_after(k, held->from_ns);
+	     i < k->places.len && k->places.data[i].from_ns < held->to_ns; i++) {
+		const struct place *p = &k->places.data[i];
+		uint64_t from = p->from_ns > held->from_ns ? p->from_ns : held->from_ns;
+		uint64_t to = p->to_ns < held->to_ns ? p->to_ns : held->to_ns;
+		struct call_sum *s = &g->sums.data[p->sums].counters[metric];
+		s->n += (double)(to - from) / 1e9;
+		s->ns += (double)(to - from) / 1e9 * value;
+	}
+}
+
+/* The value a second since the one before and *ret, the time that it is of; NaN: there is none
+ * before, or a total fell. */
+static double value_since(const struct last_value *last, const struct m_counter *c,
+			  struct held_time *ret)
+{
+	const uint64_t usual = 1000000000; /* these are told once a second, where there is any */
+	*ret = (struct held_time){last->time_ns, c->time_ns};
+	if (c->time_ns <= last->time_ns)
+		return NAN;
+	if (last->kind == TOTAL_SO_FAR)
+		return c->value >= last->value ? (c->value - last->value) * 1e9 /
+							 (double)(c->time_ns - last->time_ns)
+					       : NAN;
+	if (c->time_ns - last->time_ns > usual)
+		ret->from_ns = c->time_ns - usual;
+	return c->value;
+}
+
+static void add_counter(struct gathering *g, const struct m_counter *c)
+{
+	struct last_value *last = &g->last[c->metric];
+	struct held_time held = {0, 0};
+	double value = last->kind ? value_since(last, c, &held) : c->value;
+	*last = (struct last_value){last->kind, c->value, c->time_ns};
+	for (size_t k = 0; k < g->tracks.len && !isnan(value); k++) {
+		struct sums *s = last->kind ? NULL : sums_at(g, &g->tracks.data[k], c->time_ns);
+		if (last->kind)
+			add_while(g, &g->tracks.data[k], c->metric, &held, value);
+		else if (s)
+			add(&s->counters[c->metric], value);
+	}
 }
 
 static void add_counters(void *ctx, const struct visited_rows *rows)
 {
-	struct gathering *g = ctx;
 	const struct m_counter *counters = rows->rows;
-	for (size_t i = 0; i < rows->len; i++) {
-		const struct m_counter *c = &counters[i];
-		struct net_total *total = &g->totals[c->metric];
-		double value = total->is_one ? growth_of(total, c) : c->value;
-		for (size_t k = 0; k < g->tracks.len && !isnan(value); k++) {
-			struct sums *s = sums_at(g, &g->tracks.data[k], c->time_ns);
-			if (s)
-				add(&s->counters[c->metric], value);
-		}
-	}
+	for (size_t i = 0; i < rows->len; i++)
+		add_counter(ctx, &counters[i]);
 }
 
 static void add_kernels(struct gathering *g, const struct timeline *t)
@@ -480,7 +530,7 @@ static void forget(struct gathering *g)
 	vec_free(&g->tracks);
 	vec_free(&g->sums);
 	free(g->asked);
-	free(g->totals);
+	free(g->last);
 }
 
 void evidence_make(struct evidence *ret, struct blame *const *each, const struct row_source *s,
@@ -499,7 +549,7 @@ void evidence_make(struct evidence *ret, struct blame *const *each, const struct
 		if (g.tracks.data[i].places.len)
 			qsort(g.tracks.data[i].places.data, g.tracks.data[i].places.len,
 			      sizeof(struct place), by_start);
-	find_totals(&g);
+	find_since_last(&g);
 	g.asked = xcalloc(s->tables->threads.len + 1, sizeof(*g.asked));
 	for (size_t i = 0; i < s->tables->threads.len; i++)
 		for (size_t k = 0; k < g.tracks.len; k++)

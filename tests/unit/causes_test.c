@@ -846,6 +846,40 @@ static void an_incident_is_cut_where_its_cause_changes(void **state)
 	vec_free(&cut);
 }
 
+/* A full link, by one look at its counters in each second: measured on one of 20 Mbit/s. What few
+ * seconds say of which of the network's causes it is cuts nothing; a real change does. */
+static void pieces_of_network(size_t lossy_from, size_t lossy_to, size_t n)
+{
+	struct evidence_question q[SLICES];
+	struct evidence at[SLICES];
+	struct blame_span spans[SLICES];
+	questions_t cut = {0};
+	slices_of(q, at, spans);
+	for (size_t i = 0; i < SLICES; i++) {
+		bool lossy = i >= lossy_from && i < lossy_to;
+		slice_has(&at[i], BLAME_NETWORK, 0.4e9);
+		sent(4.1e6, 14.4e6, lossy ? 134 : 81, 0);
+		nic(4.1e6, 14.4e6);
+		round_trip(lossy ? 21.9 : 41.1, 12.1);
+		for (size_t k = 0; k < e.counters.len; k++)
+			*vec_push(&at[i].counters) = e.counters.data[k];
+	}
+	diagnosis_cut(q, at, SLICES, &cut);
+	assert_int_equal(cut.len, n);
+	for (size_t i = 0; i < SLICES; i++)
+		evidence_free(&at[i]);
+	for (size_t i = 0; i < cut.len; i++)
+		vec_free(&cut.data[i].slow);
+	vec_free(&cut);
+}
+
+static void a_second_does_not_tell_the_networks_causes_apart(void **state)
+{
+	(void)state;
+	pieces_of_network(5, 7, 1);
+	pieces_of_network(6, SLICES, 2);
+}
+
 /* Frees the evidence. */
 static void is_one_piece_from(size_t first, struct evidence_question q[SLICES],
 			      struct evidence at[SLICES])
@@ -980,6 +1014,7 @@ int main(void)
 		T(files_of_a_full_cgroup),
 		T(a_slow_parent_is_the_victim_not_who_waits_for_its_work),
 		T(an_incident_is_cut_where_its_cause_changes),
+		T(a_second_does_not_tell_the_networks_causes_apart),
 		T(what_a_cause_has_no_part_in_is_left_off_its_ends),
 		T(a_weak_cause_begins_where_it_does),
 		T(a_piece_may_be_unknown),
