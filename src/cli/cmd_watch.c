@@ -19,6 +19,7 @@
 #include "cli/target_args.h"
 #include "base/outlet.h"
 #include "session/session_detect.h"
+#include "cli/live_anomalies.h"
 #include "cli/session_host.h"
 #include "detect/model_file.h"
 #include "incident/anomaly_text.h"
@@ -121,32 +122,6 @@ static void print_json(struct watch *w, json_t *row)
 	free(text);
 }
 
-static struct live_anomaly *latest_with(struct live_state *s, uint64_t id)
-{
-	uint64_t oldest = s->latest_next > LIVE_ANOMALIES ? s->latest_next - LIVE_ANOMALIES : 0;
-	for (uint64_t n = s->latest_next; n > oldest; n--)
-		if (s->latest[(n - 1) % LIVE_ANOMALIES].id == id)
-			return &s->latest[(n - 1) % LIVE_ANOMALIES];
-	return NULL;
-}
-
-static void keep_anomaly(struct live_state *s, const struct anomaly *a)
-{
-	struct live_anomaly *row = latest_with(s, a->id);
-	s->anomalies = a->id > s->anomalies ? a->id : s->anomalies;
-	if (a->ended)
-		s->lasting -= s->lasting > 0;
-	else
-		s->lasting++;
-	if (!row)
-		row = &s->latest[s->latest_next++ % LIVE_ANOMALIES];
-	*row = (struct live_anomaly){
-		.id = a->id, .start_ns = a->start_ns, .end_ns = a->end_ns, .ended = a->ended};
-	snprintf(row->layer, sizeof(row->layer), "%s", a->layer_name);
-	anomaly_entity(row->entity, a);
-	snprintf(row->why, sizeof(row->why), "%s", a->why);
-}
-
 static void on_anomaly(void *ctx, const struct anomaly *a)
 {
 	struct watch *w = ctx;
@@ -158,7 +133,7 @@ static void on_anomaly(void *ctx, const struct anomaly *a)
 	if (w->output == LINES && anomaly_is_news(a))
 		print_line(w, text);
 	pthread_mutex_lock(&w->lock);
-	keep_anomaly(&w->state, a);
+	live_anomaly_keep(&w->state, a);
 	pthread_mutex_unlock(&w->lock);
 	atomic_store(&w->dirty, true);
 }

@@ -24,10 +24,11 @@ extern const struct command cmd_watch;
 extern const struct command cmd_learn;
 extern const struct command cmd_detect;
 extern const struct command cmd_diagnose;
+extern const struct command cmd_agent;
 
 static const struct command *const commands[] = {
 	&cmd_doctor, &cmd_probes, &cmd_record, &cmd_report, &cmd_export,   &cmd_flame,
-	&cmd_merge,  &cmd_watch,  &cmd_learn,  &cmd_detect, &cmd_diagnose,
+	&cmd_merge,  &cmd_watch,  &cmd_learn,  &cmd_detect, &cmd_diagnose, &cmd_agent,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

@@ -100,6 +100,8 @@ static int ask_memory(struct nvml *c, struct device *d, uint64_t now_ns)
 	tell(c, d, "memory_used_bytes", (double)used);
 	if (!d->total_told_ns || now_ns - d->total_told_ns >= REPEAT_NS) {
 		tell(c, d, "memory_total_bytes", (double)total);
+		if (!d->no_memory_v2)
+			tell(c, d, "memory_reserved_bytes", (double)v2.reserved);
 		d->total_told_ns = now_ns;
 	}
 	return NVML_OK;

@@ -11,6 +11,7 @@
 #include "base/map64.h"
 #include "events/losses.h"
 #include "events/rows.h"
+#include "session/live_names.h"
 
 #define SECOND_NS      1000000000ULL
 #define FUNCTIONS_MOST (1 << 16) /* of a second: beyond, none is added */
@@ -61,11 +62,6 @@ void live_rates_free(struct live_rates *r)
 	free(r);
 }
 
-static const char *name_of(const struct session_view *v, uint32_t string)
-{
-	return v->names->string(v->names->ctx, string);
-}
-
 /* ---- calls ---- */
 
 static uint8_t layer_named(struct live_state *s, const char *name)
@@ -87,7 +83,7 @@ static uint8_t layer_of(struct live_rates *r, const struct session_view *v, uint
 		const struct m_probe *probe = v->names->probe(v->names->ctx, next);
 		if (!probe)
 			return NO_LAYER;
-		*vec_push(&r->layer_of) = layer_named(s, name_of(v, probe->layer));
+		*vec_push(&r->layer_of) = layer_named(s, live_string(v, probe->layer));
 	}
 	return r->layer_of.data[number];
 }
@@ -95,9 +91,7 @@ static uint8_t layer_of(struct live_rates *r, const struct session_view *v, uint
 static void add_time(struct live_rates *r, const struct session_view *v, const struct m_call *c)
 {
 	const struct m_probe *probe = v->names->probe(v->names->ctx, c->probe);
-	uint64_t name = probe->name_arg >= 0 && probe->name_arg < MODEL_MAX_ARGS
-				? c->args[probe->name_arg]
-				: 0;
+	uint64_t name = live_name_value(probe, c);
 	uint64_t key = hash_u64(hash_u64(c->probe) ^ name), at;
 	if (!map64_get(&r->function_of, key, &at)) {
 		if (r->sums.len >= FUNCTIONS_MOST)
@@ -121,20 +115,6 @@ static void take_calls(struct live_rates *r, const struct session_view *v, struc
 	}
 }
 
-static void name_function(const struct session_view *v, const struct sum *f, char *ret, size_t size)
-{
-	const struct m_probe *probe = v->names->probe(v->names->ctx, f->probe);
-	const char *name = name_of(v, probe->name);
-	bool named = probe->name_arg >= 0 && probe->name_arg < MODEL_MAX_ARGS;
-	if (named && probe->arg_types[probe->name_arg] == ARG_TYPE_STRING && f->name)
-		name = name_of(v, (uint32_t)f->name);
-	if (named && probe->arg_types[probe->name_arg] == ARG_TYPE_CODE) {
-		const struct m_code *code = v->names->code(v->names->ctx, (uint32_t)f->name);
-		name = code ? name_of(v, code->name) : name;
-	}
-	snprintf(ret, size, "%s", name);
-}
-
 /* ---- a second has ended ---- */
 
 static void end_layers(struct live_rates *r, const struct session_view *v, double seconds,
@@ -155,7 +135,8 @@ static void end_layers(struct live_rates *r, const struct session_view *v, doubl
 		if (!busiest[i])
 			continue;
 		l->busiest_ns_per_s = (double)busiest[i]->ns / seconds;
-		name_function(v, busiest[i], l->busiest, sizeof(l->busiest));
+		live_function_name(v, v->names->probe(v->names->ctx, busiest[i]->probe),
+				   busiest[i]->name, l->busiest, sizeof(l->busiest));
 	}
 	r->sums.len = 0;
 	map64_free(&r->function_of);
@@ -267,10 +248,10 @@ static void take_other(struct live_state *s, const struct session_view *v,
 	w->value = c->value;
 	if (i < s->counters_len)
 		return;
-	struct entity of = ENTITY_NAMED(m->kind, name_of(v, m->label));
+	struct entity of = ENTITY_NAMED(m->kind, live_string(v, m->label));
 	char entity[LIVE_NAME_BYTES / 2];
 	entity_text(entity, sizeof(entity), &of);
-	snprintf(w->what, sizeof(w->what), "%s %.40s", entity, name_of(v, m->name));
+	snprintf(w->what, sizeof(w->what), "%s %.40s", entity, live_string(v, m->name));
 	w->metric = c->metric;
 	w->unit = m->unit;
 	s->counters_len++;
@@ -281,7 +262,7 @@ static void take_counters(struct live_rates *r, const struct session_view *v, st
 	for (size_t i = 0; i < v->batch->counters.len; i++) {
 		const struct m_counter *c = &v->batch->counters.data[i];
 		const struct m_metric *m = v->names->metric(v->names->ctx, c->metric);
-		const char *name = m ? name_of(v, m->name) : "";
+		const char *name = m ? live_string(v, m->name) : "";
 		if (m && m->kind == ENTITY_GPU && m->instance < 0 && !m->pid)
 			take_gpu_counter(s, m->gpu, name, c->value);
 		else if (m && m->kind == ENTITY_PROCESS && !strcmp(name, "cpu_ratio"))
@@ -299,7 +280,7 @@ static void take_gpus(const struct session_view *v, struct live_state *s)
 		struct live_gpu *g = row->parent < 0 ? gpu_of(s, row->index) : NULL;
 		if (!g)
 			continue;
-		snprintf(g->name, sizeof(g->name), "%s", name_of(v, row->name));
+		snprintf(g->name, sizeof(g->name), "%s", live_string(v, row->name));
 		g->memory_total_bytes = (double)row->memory_bytes;
 		g->power_limit_w = row->power_limit_w > 0 ? row->power_limit_w : NAN;
 		g->known = !row->gone_ns;
@@ -326,7 +307,7 @@ static void take_losses(struct live_rates *r, const struct session_view *v, stru
 		while (at < r->losses.len && (r->losses.data[at].cause != row->cause ||
 					      r->losses.data[at].cpu != row->cpu))
 			at++;
-		if (at == LOSSES_MOST || loss_is_kept(name_of(v, row->cause)))
+		if (at == LOSSES_MOST || loss_is_kept(live_string(v, row->cause)))
 			continue;
 		if (at == r->losses.len)
 			vec_push(&r->losses);

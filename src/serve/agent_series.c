@@ -1,0 +1,311 @@
+/* agent_series.c - the families, one function for each kind of thing: jobs with their calls and
+ * steps, counters of GPUs, processes and the host, incidents, and what watching costs.
+ *
+ * Counters of recordings have their units at the end of their names; metrics have Prometheus's base
+ * units there: seconds, bytes, hertz. */
+#include "serve/agent_series.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/entity.h"
+#include "serve/dcgm_series.h"
+
+#define NAME_BYTES 96
+#define LEN(x)	   (sizeof(x) / sizeof((x)[0]))
+
+/* ---- counters ---- */
+
+static const char *const kinds[ENTITY_KINDS] = {
+	[ENTITY_OTHER] = "other",
+	[ENTITY_PROCESS] = "process",
+	[ENTITY_GPU] = "gpu",
+	[ENTITY_HOST] = "host",
+	[ENTITY_INTERFACE] = "interface",
+	[ENTITY_CGROUP] = "cgroup",
+	[ENTITY_EACGM] = "self",
+	[ENTITY_DISK] = "disk",
+	[ENTITY_FILESYSTEM] = "filesystem",
+};
+
+static const struct unit {
+	const char *end, *instead;
+	double times;
+} units[] = {
+	{"_bytes_per_s", "_bytes_per_second", 1},
+	{"_per_s", "_per_second", 1},
+	{"_ns", "_seconds", 1e-9},
+	{"_mhz", "_hertz", 1e6},
+	{"_w", "_watts", 1},
+	{"_j", "_joules", 1},
+};
+
+/* Those that only grow. */
+static const char *const totals[] = {
+	"net_sent_bytes", "net_received_bytes", "net_retransmits", "ecc_corrected_errors",
+	"pcie_replays",	  "nvlink_crc_errors",	"nvlink_replays",  "ecc_uncorrected_errors",
+	"energy_j",	  "nvlink_recoveries",	"lost_calls",
+};
+
+static bool is_total(const char *name)
+{
+	for (size_t i = 0; i < LEN(totals); i++)
+		if (!strcmp(name, totals[i]))
+			return true;
+	return false;
+}
+
+/* "eacgm_gpu_sm_clock_hertz" of a GPU's sm_clock_mhz. Returns what its values are multiplied by. */
+static double family_name(char ret[NAME_BYTES], const struct live_metric *m)
+{
+	const struct unit *unit = NULL;
+	size_t n = strlen(m->name);
+	for (size_t i = 0; i < LEN(units) && !unit; i++) {
+		size_t end = strlen(units[i].end);
+		if (n > end && !strcmp(m->name + n - end, units[i].end))
+			unit = &units[i];
+	}
+	snprintf(ret, NAME_BYTES, "eacgm_%s_%.*s%s%s", kinds[m->kind],
+		 (int)(n - (unit ? strlen(unit->end) : 0)), m->name, unit ? unit->instead : "",
+		 is_total(m->name) ? "_total" : "");
+	return unit ? unit->times : 1;
+}
+
+static int compare_metrics(const void *a, const void *b)
+{
+	const struct live_metric *x = *(const struct live_metric *const *)a;
+	const struct live_metric *y = *(const struct live_metric *const *)b;
+	int by_name = x->kind != y->kind ? x->kind - y->kind : strcmp(x->name, y->name);
+	if (by_name)
+		return by_name;
+	if (x->gpu != y->gpu)
+		return x->gpu < y->gpu ? -1 : 1;
+	if (x->instance != y->instance)
+		return x->instance < y->instance ? -1 : 1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return strcmp(x->label, y->label);
+}
+
+/* Counters of processes that are no jobs would be those of all the host's. */
+static bool is_shown(const struct agent_view *v, const struct live_metric *m)
+{
+	if (!m->there || m->kind >= ENTITY_KINDS || m->time_ns + SERIES_OLD_NS < v->series->now_ns)
+		return false;
+	const struct live_process *p =
+		m->kind == ENTITY_PROCESS ? live_series_process(v->series, m->pid) : NULL;
+	return m->kind != ENTITY_PROCESS || (p && p->called && !p->end_ns);
+}
+
+static const char *label_of(uint8_t kind)
+{
+	switch (kind) {
+	case ENTITY_INTERFACE:
+		return "interface";
+	case ENTITY_CGROUP:
+		return "cgroup";
+	case ENTITY_DISK:
+		return "device";
+	case ENTITY_FILESYSTEM:
+		return "mountpoint";
+	default:
+		return "of";
+	}
+}
+
+static void write_metric(struct exposition *x, const struct agent_view *v,
+			 const struct live_metric *m, double times)
+{
+	char pid[16], gpu[16], instance[16];
+	bool of_gpu = m->kind == ENTITY_GPU;
+	const struct live_process *p = m->pid ? live_series_process(v->series, m->pid) : NULL;
+	snprintf(pid, sizeof(pid), "%u", m->pid);
+	snprintf(gpu, sizeof(gpu), "%u", m->gpu);
+	snprintf(instance, sizeof(instance), "%d", m->instance);
+	const char *uuid = NULL;
+	for (size_t i = 0; of_gpu && i < v->series->gpus.len; i++)
+		if (v->series->gpus.data[i].parent < 0 && v->series->gpus.data[i].index == m->gpu)
+			uuid = v->series->gpus.data[i].uuid;
+	const struct label labels[] = {
+		{"gpu", of_gpu ? gpu : NULL},
+		{"uuid", uuid},
+		{"instance_id", of_gpu && m->instance >= 0 ? instance : NULL},
+		{"pid", m->pid ? pid : NULL},
+		{"comm", p ? p->comm : NULL},
+		{label_of(m->kind), m->label[0] ? m->label : NULL},
+	};
+	exposition_sample(x, labels, LEN(labels), times * m->value);
+}
+
+static void write_counters(struct exposition *x, const struct agent_view *v)
+{
+	const struct live_series *s = v->series;
+	VEC(const struct live_metric *) rows = {0};
+	char name[NAME_BYTES] = "", help[NAME_BYTES + 32];
+	double times = 1;
+	for (size_t i = 0; i < s->metrics.len; i++)
+		if (is_shown(v, &s->metrics.data[i]))
+			*vec_push(&rows) = &s->metrics.data[i];
+	if (rows.len)
+		qsort(rows.data, rows.len, sizeof(*rows.data), compare_metrics);
+	for (size_t i = 0; i < rows.len; i++) {
+		const struct live_metric *m = rows.data[i];
+		if (!i || m->kind != rows.data[i - 1]->kind ||
+		    strcmp(m->name, rows.data[i - 1]->name)) {
+			times = family_name(name, m);
+			snprintf(help, sizeof(help), "The counter %s, see docs/telemetry.md.",
+				 m->name);
+			exposition_family(x, name,
+					  is_total(m->name) ? FAMILY_COUNTER : FAMILY_GAUGE, help);
+		}
+		write_metric(x, v, m, times);
+	}
+	vec_free(&rows);
+}
+
+/* ---- jobs ---- */
+
+static void write_jobs(struct exposition *x, const struct agent_view *v)
+{
+	exposition_family(x, "eacgm_process_info", FAMILY_GAUGE,
+			  "A process that calls what is traced; the value is 1.");
+	for (size_t i = 0; i < v->series->processes.len; i++) {
+		const struct live_process *p = &v->series->processes.data[i];
+		char pid[16], parent[16], rank[16];
+		if (!p->called || p->end_ns)
+			continue;
+		snprintf(pid, sizeof(pid), "%u", p->pid);
+		snprintf(parent, sizeof(parent), "%u", p->parent);
+		snprintf(rank, sizeof(rank), "%d", p->rank);
+		const struct label labels[] = {{"pid", pid},
+					       {"parent", parent},
+					       {"comm", p->comm},
+					       {"script", p->script[0] ? p->script : NULL},
+					       {"rank", p->rank >= 0 ? rank : NULL}};
+		exposition_sample(x, labels, LEN(labels), 1);
+	}
+}
+
+enum of_function { CALLS, ERRORS, SECONDS };
+
+static void write_functions(struct exposition *x, const struct agent_view *v, enum of_function what)
+{
+	for (size_t i = 0; i < v->series->functions.len; i++) {
+		const struct live_function *f = &v->series->functions.data[i];
+		const struct live_process *p = live_series_process(v->series, f->pid);
+		char pid[16];
+		snprintf(pid, sizeof(pid), "%u", f->pid);
+		const struct label labels[] = {{"pid", pid},
+					       {"comm", p ? p->comm : NULL},
+					       {"layer", f->layer},
+					       {"function", f->name}};
+		double value = what == CALLS	? (double)f->calls
+			       : what == ERRORS ? (double)f->errors
+						: f->ns * 1e-9;
+		if (what != ERRORS || f->errors)
+			exposition_sample(x, labels, LEN(labels), value);
+	}
+}
+
+static void write_calls(struct exposition *x, const struct agent_view *v)
+{
+	exposition_family(x, "eacgm_calls_total", FAMILY_COUNTER,
+			  "Calls that were seen, by process and function.");
+	write_functions(x, v, CALLS);
+	exposition_family(x, "eacgm_call_errors_total", FAMILY_COUNTER,
+			  "Calls that returned an error.");
+	write_functions(x, v, ERRORS);
+	exposition_family(x, "eacgm_call_seconds_total", FAMILY_COUNTER,
+			  "Time in calls, without those within one of their own layer.");
+	write_functions(x, v, SECONDS);
+}
+
+static void write_steps(struct exposition *x, const struct agent_view *v)
+{
+	const struct live_steps_view *s = &v->state->steps;
+	char pid[16];
+	if (!s->count)
+		return;
+	snprintf(pid, sizeof(pid), "%u", s->pid);
+	const struct live_process *p = live_series_process(v->series, s->pid);
+	const struct label labels[] = {
+		{"pid", pid}, {"comm", p ? p->comm : NULL}, {"kind", s->kind}};
+	exposition_family(x, "eacgm_steps_total", FAMILY_COUNTER,
+			  "Steps of the job that has most of them, since they were found.");
+	exposition_sample(x, labels, LEN(labels), (double)s->count);
+	exposition_family(x, "eacgm_step_seconds", FAMILY_GAUGE, "The last step.");
+	exposition_sample(x, labels, LEN(labels), (double)s->last_ns * 1e-9);
+	exposition_family(x, "eacgm_step_median_seconds", FAMILY_GAUGE,
+			  "The median of the last 240 steps.");
+	exposition_sample(x, labels, LEN(labels), (double)s->median_ns * 1e-9);
+}
+
+/* ---- what was not normal, what it costs ---- */
+
+static void write_incidents(struct exposition *x, const struct agent_view *v)
+{
+	exposition_family(x, "eacgm_incidents_total", FAMILY_COUNTER,
+			  "Incidents that have ended, by their cause.");
+	for (size_t i = 0; i < v->causes->len; i++)
+		exposition_sample(x, &(struct label){"cause", v->causes->rows[i].cause}, 1,
+				  (double)v->causes->rows[i].n);
+	exposition_family(x, "eacgm_incident_seconds_total", FAMILY_COUNTER,
+			  "Time that incidents cost their jobs, by their cause.");
+	for (size_t i = 0; i < v->causes->len; i++)
+		exposition_sample(x, &(struct label){"cause", v->causes->rows[i].cause}, 1,
+				  v->causes->rows[i].cost_s);
+	exposition_family(x, "eacgm_anomalies_total", FAMILY_COUNTER, "Anomalies that were found.");
+	exposition_sample(x, NULL, 0, (double)v->state->anomalies);
+	exposition_family(x, "eacgm_anomalies_lasting", FAMILY_GAUGE,
+			  "Anomalies that have not ended.");
+	exposition_sample(x, NULL, 0, (double)v->state->lasting);
+	exposition_family(x, "eacgm_learning", FAMILY_GAUGE,
+			  "1 while what is normal is not known yet.");
+	exposition_sample(x, NULL, 0, v->state->learning);
+}
+
+static void write_number(struct exposition *x, const char *name, enum family_type type,
+			 const char *help, double value)
+{
+	exposition_family(x, name, type, help);
+	exposition_sample(x, NULL, 0, value);
+}
+
+static void write_own(struct exposition *x, const struct agent_view *v)
+{
+	const struct live_state *s = v->state;
+	exposition_family(x, "eacgm_build_info", FAMILY_GAUGE, "The value is 1.");
+	exposition_sample(x, &(struct label){"version", v->version}, 1, 1);
+	write_number(x, "eacgm_own_cpu_cores", FAMILY_GAUGE,
+		     "CPUs that eacgm itself used in the last second.", s->own_cpu);
+	write_number(x, "eacgm_own_resident_bytes", FAMILY_GAUGE, "Memory of eacgm itself.",
+		     s->own_rss_bytes);
+	write_number(x, "eacgm_probe_cpu_cores", FAMILY_GAUGE,
+		     "CPUs that probes took of the jobs, smoothed over ten seconds.", s->probe_cpu);
+	write_number(x, "eacgm_job_cpu_cores", FAMILY_GAUGE,
+		     "CPUs that traced processes used, likewise.", s->job_cpu);
+	write_number(x, "eacgm_lost_events_total", FAMILY_COUNTER,
+		     "Events that found no room and were not seen.", (double)s->lost);
+	write_number(x, "eacgm_unjudged_events_total", FAMILY_COUNTER,
+		     "Events that were not judged, since judging was too slow.",
+		     (double)s->overruns);
+	write_number(x, "eacgm_left_out_total", FAMILY_COUNTER,
+		     "Functions, processes and counters that found no room among these metrics.",
+		     (double)v->series->left_out);
+	write_number(x, "eacgm_traced_processes", FAMILY_GAUGE, "Processes that are traced.",
+		     s->processes);
+}
+
+void agent_series_write(struct exposition *x, const struct agent_view *v)
+{
+	write_own(x, v);
+	write_jobs(x, v);
+	write_calls(x, v);
+	write_steps(x, v);
+	write_incidents(x, v);
+	write_counters(x, v);
+	if (v->dcgm)
+		dcgm_series_write(x, v);
+	exposition_end(x);
+}

@@ -1,0 +1,30 @@
+/* agent_series.h - what an agent knows as families of metrics: the answer to GET /metrics. */
+#pragma once
+
+#include "serve/exposition.h"
+#include "session/live_series.h"
+#include "session/live_state.h"
+
+#define AGENT_CAUSES	  64
+#define AGENT_CAUSE_BYTES 32
+
+/* Incidents that have ended their first telling, by cause. */
+struct agent_causes {
+	struct {
+		char cause[AGENT_CAUSE_BYTES];
+		uint64_t n;
+		double cost_s;
+	} rows[AGENT_CAUSES];
+	size_t len;
+};
+
+struct agent_view {
+	const struct live_series *series;
+	const struct live_state *state;
+	const struct agent_causes *causes;
+	const char *host; /* the host's name */
+	const char *version;
+	bool dcgm; /* also the names of NVIDIA's dcgm-exporter */
+};
+
+void agent_series_write(struct exposition *x, const struct agent_view *v);

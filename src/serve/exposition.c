@@ -1,0 +1,83 @@
+/* exposition.c - heads and samples, escaped. */
+#include "serve/exposition.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/human.h"
+
+#define TOTAL "_total"
+
+/* OpenMetrics has the family's name without the end that its samples have. */
+static size_t head_length(const struct exposition *x, const char *name)
+{
+	size_t n = strlen(name), end = sizeof(TOTAL) - 1;
+	bool cuts = x->open_metrics && x->counts && n > end && !strcmp(name + n - end, TOTAL);
+	return cuts ? n - end : n;
+}
+
+void exposition_family(struct exposition *x, const char *name, enum family_type type,
+		       const char *help)
+{
+	x->family = name;
+	x->counts = type == FAMILY_COUNTER;
+	int n = (int)head_length(x, name);
+	buf_printf(&x->text, "# HELP %.*s %s\n# TYPE %.*s %s\n", n, name, help, n, name,
+		   x->counts ? "counter" : "gauge");
+}
+
+static void put_value(struct buf *b, const char *value)
+{
+	char *clean = text_clean(value);
+	for (const char *s = clean; *s; s++) { /* line breaks are clean already */
+		if (*s == '\\' || *s == '"')
+			buf_byte(b, '\\');
+		buf_byte(b, (uint8_t)*s);
+	}
+	free(clean);
+}
+
+/* Counts are exact, others have nine digits. */
+static void put_number(struct buf *b, double value)
+{
+	const double exact = 9007199254740992.0; /* 2^53 */
+	if (isinf(value))
+		buf_printf(b, " %cInf\n", value < 0 ? '-' : '+');
+	else if (fabs(value) < exact && value == floor(value))
+		buf_printf(b, " %.0f\n", value);
+	else
+		buf_printf(b, " %.9g\n", value);
+}
+
+void exposition_sample(struct exposition *x, const struct label *labels, size_t n, double value)
+{
+	if (isnan(value))
+		return;
+	struct buf *b = &x->text;
+	buf_add(b, x->family, strlen(x->family));
+	char before = '{';
+	for (size_t i = 0; i < n; i++) {
+		if (!labels[i].value)
+			continue;
+		buf_printf(b, "%c%s=\"", before, labels[i].name);
+		put_value(b, labels[i].value);
+		buf_byte(b, '"');
+		before = ',';
+	}
+	if (before == ',')
+		buf_byte(b, '}');
+	put_number(b, value);
+	x->samples++;
+}
+
+void exposition_end(struct exposition *x)
+{
+	if (x->open_metrics)
+		buf_add(&x->text, "# EOF\n", 6);
+}
+
+const char *exposition_type(bool open_metrics)
+{
+	return open_metrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+			    : "text/plain; version=0.0.4; charset=utf-8";
+}

@@ -1,0 +1,325 @@
+/* http_server.c - evhttp with limits, and a table of paths. */
+#include "serve/http_server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/listener.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+
+#define HEADER_BYTES 8192
+#define BODY_BYTES   65536
+#define CONNECTIONS  128
+#define TIMEOUT_S    10		    /* in which nothing is sent or taken */
+#define IDLE_NS	     60000000000ULL /* since the last whole question */
+#define TICK_MS	     100
+
+/* evhttp tells of a connection when it is made and at each question, never of its end. Each is
+ * referred to until its callbacks are gone, which is how an end shows. */
+struct connection {
+	struct bufferevent *of;
+	uint64_t asked_ns; /* or made */
+};
+
+struct http_server {
+	const struct http_route *routes;
+	size_t routes_len;
+	void *ctx;
+	struct event_base *base;
+	struct evhttp *http;
+	struct event *ends; /* of end_fd */
+	struct event *ticks;
+	struct evconnlistener *listener;
+	VEC(struct connection) open;
+	int end_fd;
+	uint16_t port;
+	pthread_t thread;
+	bool runs;
+};
+
+/* ---- answers ---- */
+
+static const char *reason_of(int status)
+{
+	switch (status) {
+	case 200:
+		return "OK";
+	case 202:
+		return "Accepted";
+	case 400:
+		return "Bad Request";
+	case 404:
+		return "Not Found";
+	case 405:
+		return "Method Not Allowed";
+	case 503:
+		return "Service Unavailable";
+	default:
+		return "Internal Server Error";
+	}
+}
+
+static void send_answer(struct evhttp_request *r, const struct http_answer *a)
+{
+	struct evkeyvalq *headers = evhttp_request_get_output_headers(r);
+	struct evbuffer *body = evbuffer_new();
+	evhttp_add_header(headers, "Content-Type", a->type ? a->type : "text/plain; charset=utf-8");
+	evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
+	evhttp_add_header(headers, "Cache-Control", "no-store");
+	if (body)
+		evbuffer_add(body, a->body.data, a->body.len);
+	evhttp_send_reply(r, a->status, reason_of(a->status), body);
+	if (body)
+		evbuffer_free(body);
+}
+
+static void send_error(struct evhttp_request *r, int status)
+{
+	struct http_answer a = {.status = status};
+	buf_printf(&a.body, "%s\n", reason_of(status));
+	send_answer(r, &a);
+	buf_free(&a.body);
+}
+
+static void ask(const struct http_server *s, const struct http_route *route, const char *path,
+		struct evhttp_request *r)
+{
+	struct http_answer a = {.status = 200};
+	struct buf body = {0};
+	struct evbuffer *in = evhttp_request_get_input_buffer(r);
+	size_t n = evbuffer_get_length(in);
+	buf_reserve(&body, n + 1);
+	if (n && evbuffer_copyout(in, body.data, n) != (ev_ssize_t)n)
+		n = 0;
+	body.data[n] = 0;
+	const char *accept = evhttp_find_header(evhttp_request_get_input_headers(r), "Accept");
+	route->answer(
+		s->ctx,
+		&(struct http_question){path, accept ? accept : "", (const char *)body.data, n},
+		&a);
+	send_answer(r, &a);
+	buf_free(&a.body);
+	buf_free(&body);
+}
+
+/* What browsers let pages of others send: a question with a name that is not an address's would
+ * come from a page whose name was made to lead here. */
+static bool is_foreign(struct evhttp_request *r)
+{
+	return evhttp_find_header(evhttp_request_get_input_headers(r), "Origin") != NULL;
+}
+
+static void answer(const struct http_server *s, struct evhttp_request *r)
+{
+	const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(r);
+	const char *raw = uri ? evhttp_uri_get_path(uri) : NULL;
+	size_t len = 0;
+	char *path = raw ? evhttp_uridecode(raw, 0, &len) : NULL;
+	enum evhttp_cmd_type how = evhttp_request_get_command(r);
+	int status = path && strlen(path) == len ? 404 : 400;
+	for (size_t i = 0; status == 404 && i < s->routes_len; i++) {
+		const struct http_route *route = &s->routes[i];
+		if (strcmp(path, route->path))
+			continue;
+		bool fits = route->posts ? how == EVHTTP_REQ_POST && !is_foreign(r)
+					 : how == EVHTTP_REQ_GET || how == EVHTTP_REQ_HEAD;
+		if (!fits) {
+			status = 405;
+			continue;
+		}
+		ask(s, route, path, r);
+		status = 0;
+	}
+	if (status)
+		send_error(r, status);
+	free(path);
+}
+
+/* ---- connections ---- */
+
+static bool has_ended(struct bufferevent *b)
+{
+	bufferevent_data_cb reads, writes;
+	bufferevent_event_cb happens;
+	void *ctx;
+	bufferevent_getcb(b, &reads, &writes, &happens, &ctx);
+	return !reads && !writes && !happens;
+}
+
+static void forget_ended(struct http_server *s)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < s->open.len; i++) {
+		if (has_ended(s->open.data[i].of))
+			bufferevent_decref(s->open.data[i].of);
+		else
+			s->open.data[kept++] = s->open.data[i];
+	}
+	s->open.len = kept;
+}
+
+/* Who sends a byte now and then is never idle for libevent. */
+static void cut_off_idle(struct http_server *s)
+{
+	uint64_t now_ns = monotonic_ns();
+	for (size_t i = 0; i < s->open.len; i++)
+		if (now_ns - s->open.data[i].asked_ns > IDLE_NS)
+			shutdown(bufferevent_getfd(s->open.data[i].of), SHUT_RDWR);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct http_server *s = arg;
+	(void)fd;
+	(void)what;
+	forget_ended(s);
+	cut_off_idle(s);
+	if (s->open.len < CONNECTIONS)
+		evconnlistener_enable(s->listener);
+}
+
+/* Where there are too many, others wait in the kernel's queue until one has ended. */
+static struct bufferevent *on_connection(struct event_base *base, void *arg)
+{
+	struct http_server *s = arg;
+	struct bufferevent *b = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+	if (!b)
+		return NULL;
+	bufferevent_incref(b);
+	*vec_push(&s->open) = (struct connection){b, monotonic_ns()};
+	if (s->open.len >= CONNECTIONS)
+		evconnlistener_disable(s->listener);
+	return b;
+}
+
+static void note_question(struct http_server *s, struct evhttp_request *r)
+{
+	const struct bufferevent *b =
+		evhttp_connection_get_bufferevent(evhttp_request_get_connection(r));
+	for (size_t i = 0; i < s->open.len; i++)
+		if (s->open.data[i].of == b)
+			s->open.data[i].asked_ns = monotonic_ns();
+}
+
+static void on_question(struct evhttp_request *r, void *arg)
+{
+	note_question(arg, r);
+	answer(arg, r);
+}
+
+/* ---- the server ---- */
+
+static void on_end(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	event_base_loopbreak(((struct http_server *)arg)->base);
+}
+
+static void *serve(void *arg)
+{
+	event_base_dispatch(((struct http_server *)arg)->base);
+	return NULL;
+}
+
+static uint16_t port_of(evutil_socket_t fd)
+{
+	struct sockaddr_storage a = {0};
+	socklen_t len = sizeof(a);
+	if (getsockname(fd, (struct sockaddr *)&a, &len))
+		return 0;
+	return ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
+					     : ((struct sockaddr_in *)&a)->sin_port);
+}
+
+static int listen_on(struct http_server *s, const char *address, uint16_t port, struct err *e)
+{
+	errno = 0;
+	struct evhttp_bound_socket *bound = evhttp_bind_socket_with_handle(s->http, address, port);
+	if (!bound)
+		return err_set(e, errno ? errno : EINVAL, "cannot listen on %s port %u: %s",
+			       address, port,
+			       errno ? strerror(errno) : "this is no address of this host");
+	s->port = port_of(evhttp_bound_socket_get_fd(bound));
+	s->listener = evhttp_bound_socket_get_listener(bound);
+	return 0;
+}
+
+static int make(struct http_server *s)
+{
+	s->end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	s->base = event_base_new();
+	s->http = s->base ? evhttp_new(s->base) : NULL;
+	s->ends = s->base ? event_new(s->base, s->end_fd, EV_READ, on_end, s) : NULL;
+	s->ticks = s->base ? event_new(s->base, -1, EV_PERSIST, on_tick, s) : NULL;
+	const struct timeval tick = {.tv_usec = TICK_MS * 1000};
+	if (s->end_fd < 0 || !s->http || !s->ends || !s->ticks || event_add(s->ends, NULL) ||
+	    event_add(s->ticks, &tick))
+		return -ENOMEM;
+	evhttp_set_max_headers_size(s->http, HEADER_BYTES);
+	evhttp_set_max_body_size(s->http, BODY_BYTES);
+	evhttp_set_timeout(s->http, TIMEOUT_S);
+	evhttp_set_allowed_methods(s->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST);
+	evhttp_set_bevcb(s->http, on_connection, s);
+	evhttp_set_gencb(s->http, on_question, s);
+	return 0;
+}
+
+int http_server_open(struct http_server **ret, const char *address, uint16_t port,
+		     const struct http_route *routes, size_t n, void *ctx, struct err *e)
+{
+	struct http_server *s = xcalloc(1, sizeof(*s));
+	s->routes = routes;
+	s->routes_len = n;
+	s->ctx = ctx;
+	int rc = make(s);
+	rc = rc ? err_set(e, -rc, "cannot start the HTTP server: %s", strerror(-rc))
+		: listen_on(s, address, port, e);
+	if (rc)
+		http_server_close(s);
+	else
+		*ret = s;
+	return rc;
+}
+
+int http_server_start(struct http_server *s, struct err *e)
+{
+	int rc = thread_start(&s->thread, serve, s);
+	s->runs = !rc;
+	return rc ? err_set(e, -rc, "cannot start a thread: %s", strerror(-rc)) : 0;
+}
+
+uint16_t http_server_port(const struct http_server *s)
+{
+	return s->port;
+}
+
+void http_server_close(struct http_server *s)
+{
+	if (!s)
+		return;
+	if (s->runs && eventfd_write(s->end_fd, 1) == 0)
+		pthread_join(s->thread, NULL);
+	if (s->ends)
+		event_free(s->ends);
+	if (s->ticks)
+		event_free(s->ticks);
+	if (s->http)
+		evhttp_free(s->http);
+	for (size_t i = 0; i < s->open.len; i++)
+		bufferevent_decref(s->open.data[i].of);
+	vec_free(&s->open);
+	if (s->base)
+		event_base_free(s->base);
+	if (s->end_fd >= 0)
+		close(s->end_fd);
+	free(s);
+}

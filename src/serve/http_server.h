@@ -1,0 +1,46 @@
+/* http_server.h - answers HTTP/1.1 on one address, on a thread of its own: libevent's evhttp. Knows
+ * nothing of what it answers: that is in the host's table of paths.
+ *
+ * Everything that a client sends is bounded: its headers, its body, and the time that it may take
+ * for either. It has no TLS: the host decides which addresses are safe without. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+struct http_question {
+	const char *path;   /* decoded, begins with '/' */
+	const char *accept; /* the header, "" if there is none */
+	const char *body;   /* ends in a NUL */
+	size_t body_len;
+};
+
+/* As the host leaves it. */
+struct http_answer {
+	int status;	  /* 200 unless told */
+	const char *type; /* Content-Type; text/plain unless told */
+	struct buf body;
+};
+
+struct http_route {
+	const char *path; /* whole: "/metrics" */
+	bool posts;	  /* POST, else GET and HEAD */
+	/* On the server's thread, one at a time. */
+	void (*answer)(void *ctx, const struct http_question *q, struct http_answer *ret);
+};
+
+struct http_server;
+
+/* address: numeric, "127.0.0.1" or "::1". port 0: one that is free. routes and ctx live as long as
+ * the server. The socket listens when this returns; nothing is answered before http_server_start.
+ */
+int http_server_open(struct http_server **ret, const char *address, uint16_t port,
+		     const struct http_route *routes, size_t n, void *ctx, struct err *e);
+int http_server_start(struct http_server *s, struct err *e);
+uint16_t http_server_port(const struct http_server *s);
+/* Open answers are cut off. NULL: nothing. */
+void http_server_close(struct http_server *s);
