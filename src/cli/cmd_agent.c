@@ -341,6 +341,15 @@ static int run_agent(const struct args *args, struct session_options *o,
 	return rc;
 }
 
+/* All that there are but interpreters: one alone makes no AI job. */
+static uint32_t agent_layers(const struct catalog *c)
+{
+	uint32_t ret = layers_with(LAYER_IS_CHOSEN) & ~layers_with(LAYER_HAS_FUNCTIONS);
+	for (size_t i = 0; i < c->layers.len; i++)
+		ret |= 1u << (LAYER_NAMED + i);
+	return ret;
+}
+
 static int run_with(const struct catalog *catalog, const struct args *a)
 {
 	struct err e = {0};
@@ -349,14 +358,15 @@ static int run_with(const struct catalog *catalog, const struct args *a)
 	struct session_options o = {.mode_text = "trace",
 				    .target_text = "all processes",
 				    .catalog = catalog,
-				    .target = &target};
+				    .target = &target,
+				    .texts = true};
 	if (layers_from_args(&o.layers, catalog, a, &e) ||
 	    listening_of(&where, args_get(a, "listen"), &e) || budget_of(&o.budget, a, &e) ||
 	    args_time(a, "duration", 100000000, DURATION_MOST_NS, &o.duration_ns, &e))
 		return usage_error(a->command, "%s", e.msg);
 	o.frequent = args_has(a, "layers");
-	if (!o.frequent) /* an interpreter alone makes no AI job */
-		o.layers &= ~layers_with(LAYER_HAS_FUNCTIONS);
+	if (!o.frequent)
+		o.layers = agent_layers(catalog);
 	o.all_entries = args_has(a, "everything");
 	signal(SIGPIPE, SIG_IGN);
 	return run_agent(a, &o, &where, &e) ? command_failed(a->command, &e) : 0;
