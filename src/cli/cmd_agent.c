@@ -359,7 +359,9 @@ static int run_with(const struct catalog *catalog, const struct args *a)
 				    .target_text = "all processes",
 				    .catalog = catalog,
 				    .target = &target,
-				    .texts = true};
+				    .texts = true,
+				    .always_on = true,
+				    .jobs_alone = true};
 	if (layers_from_args(&o.layers, catalog, a, &e) ||
 	    listening_of(&where, args_get(a, "listen"), &e) || budget_of(&o.budget, a, &e) ||
 	    args_time(a, "duration", 100000000, DURATION_MOST_NS, &o.duration_ns, &e))

@@ -16,6 +16,7 @@
 #include "symbolize/debuginfod.h"
 
 #define TICK_NS		  50000000L
+#define ALWAYS_ON_RINGS	  (32u << 20)
 #define FIRST_STACK_SHIFT 3 /* as for a busy job; a quiet one gets more stacks soon */
 
 void session_say(const struct session *s, const char *fmt, ...)
@@ -32,6 +33,13 @@ void session_say(const struct session *s, const char *fmt, ...)
 
 /* ---- what is forked ---- */
 
+/* Of each CPU; 0: as the tracer likes. */
+static uint32_t ring_bytes_of(const struct session_options *o)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	return o->always_on ? ALWAYS_ON_RINGS / (uint32_t)(cpus > 8 ? cpus : 8) : 0;
+}
+
 static struct tracer_options tracer_options_of(const struct session *s)
 {
 	const struct session_options *o = s->opts;
@@ -46,6 +54,7 @@ static struct tracer_options tracer_options_of(const struct session *s)
 		.cgroup_level = o->target->cgroup_level,
 		.btf_path = o->btf_path,
 		.patience = o->patience,
+		.ring_bytes = ring_bytes_of(o),
 		.without_guard = o->without_guard,
 		.stacks = o->stacks,
 		.allocators = o->allocators,
@@ -291,6 +300,7 @@ void session_close(struct session *s)
 	if (s->clock.timer_fd >= 0)
 		close(s->clock.timer_fd);
 	bursts_close(s);
+	jobs_free(s);
 	vec_free(&s->live);
 	vec_free(&s->enums);
 	hang_watch_free(s);

@@ -69,8 +69,12 @@ struct session_options {
 	bool debuginfod;    /* servers may be asked for symbols */
 	bool waits;	    /* stacks where threads stop running */
 	bool counts_stalls; /* with counts_waits: what the kernel takes of threads' time on CPUs */
-	bool disk_io;	    /* what processes of the host have disks do */
-	bool counts_waits;  /* how long threads wait, and why: cheap */
+	/* For what is there for days beside everything: rings of 32 MB in all, less often a look at
+	 * processes and counters. */
+	bool always_on;
+	bool jobs_alone; /* counters of processes: of those alone that have mapped what is probed */
+	bool disk_io;	 /* what processes of the host have disks do */
+	bool counts_waits; /* how long threads wait, and why: cheap */
 	/* what the GPU did, through the CUPTI shim */
 	enum gpu_timeline gpu_timeline;
 	bool cupti_taken; /* another tool has the command's CUPTI: there is no timeline of it */

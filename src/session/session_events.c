@@ -88,6 +88,7 @@ static void on_probe(void *ctx, const struct probe_info *info)
 	pipeline_define_probe(s->pipeline, &probe);
 	hang_watch_probe(s, info);
 	silence_probe(s, info);
+	jobs_probe(s, info->library);
 }
 
 static void on_maps(void *ctx, pid_t pid, proc_maps_t *maps, const char *const *build_ids,
@@ -97,6 +98,7 @@ static void on_maps(void *ctx, pid_t pid, proc_maps_t *maps, const char *const *
 	if (!s->pipeline)
 		return;
 	attacher_saw(s, pid, maps);
+	jobs_maps(s, pid);
 	char **copies = xcalloc(maps->len, sizeof(*copies));
 	for (size_t i = 0; i < maps->len; i++)
 		copies[i] = xstrdup(build_ids[i]);

@@ -8,6 +8,7 @@
 #include "session/session_impl.h"
 
 #define COST_TICKS  4
+#define CALM_TICKS  4 /* what has a number of ticks of its own is done at their multiples */
 #define SWEEP_TICKS 20
 #define OPEN_TICKS  20
 
@@ -90,6 +91,7 @@ static void tick_collectors(struct session *s, unsigned tick, uint64_t now_ns)
 {
 	if (tick % COST_TICKS == 0)
 		look_at_cost(s);
+	jobs_look(s, tick);
 	collectors_tick(s->collectors, now_ns);
 	if (tick % OPEN_TICKS == 0)
 		hang_watch_tick(s);
@@ -98,9 +100,11 @@ static void tick_collectors(struct session *s, unsigned tick, uint64_t now_ns)
 void follow_tick(struct session *s)
 {
 	unsigned tick = ++s->clock.tick;
+	session_budget_tick(s, tick);
+	if (s->opts->always_on && tick % CALM_TICKS)
+		return;
 	uint64_t now_ns = monotonic_ns();
 	tick_collectors(s, tick, now_ns);
-	session_budget_tick(s, tick);
 	spans_switch_probes(s);
 	calls_look(s, tick);
 	check_duration(s, now_ns);

@@ -139,6 +139,13 @@ struct session_budget {
 	bool bursts_on;
 };
 
+/* session_jobs.c's: which processes have counters, where not all do. */
+struct jobs {
+	VEC(char *) files;    /* that have probes, without their folders */
+	pids_t changed;	      /* processes with new mappings since the last look */
+	struct map64 counted; /* pids */
+};
+
 struct session {
 	struct session_options options;
 	const struct session_options *opts; /* these */
@@ -170,6 +177,7 @@ struct session {
 	struct told_inside inside;
 	pthread_mutex_t bringing; /* a library to a process: one at a time */
 	struct session_budget budget;
+	struct jobs jobs;
 	struct output output;
 	VEC(struct live *) lookers; /* session_live.c's */
 };
@@ -195,6 +203,15 @@ void session_watch_pid(struct session *s, pid_t pid, bool fresh);
 void session_unwatch_pid(struct session *s, pid_t pid);
 /* Takes note of ends that were not told. */
 void targets_sweep(struct session *s);
+
+bool session_is_watched(const struct session *s, pid_t pid);
+
+/* session_jobs.c: of the control thread; nothing where all processes have counters. */
+void jobs_probe(struct session *s, const char *library);
+void jobs_maps(struct session *s, pid_t pid);
+void jobs_look(struct session *s, unsigned tick);
+void jobs_gone(struct session *s, pid_t pid);
+void jobs_free(struct session *s);
 
 /* session_command.c: from the fork to the end. */
 int command_prepare(struct session *s, struct err *e);

@@ -13,7 +13,7 @@
 
 /* ---- who is watched ---- */
 
-static bool is_watched(const struct session *s, pid_t pid)
+bool session_is_watched(const struct session *s, pid_t pid)
 {
 	for (size_t i = 0; i < s->live.len; i++) {
 		if (s->live.data[i] == pid)
@@ -24,11 +24,12 @@ static bool is_watched(const struct session *s, pid_t pid)
 
 void session_watch_pid(struct session *s, pid_t pid, bool fresh)
 {
-	if (is_watched(s, pid))
+	if (session_is_watched(s, pid))
 		return;
 	*vec_push(&s->live) = pid;
 	s->had_targets = true;
-	collectors_add_pid(s->collectors, pid, fresh);
+	if (!s->opts->jobs_alone)
+		collectors_add_pid(s->collectors, pid, fresh);
 }
 
 void session_unwatch_pid(struct session *s, pid_t pid)
@@ -40,6 +41,7 @@ void session_unwatch_pid(struct session *s, pid_t pid)
 		collectors_del_pid(s->collectors, pid);
 		attacher_gone(s, pid);
 		calls_gone(s, pid);
+		jobs_gone(s, pid);
 		return;
 	}
 }
