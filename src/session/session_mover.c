@@ -15,6 +15,7 @@
 #define SYNC_NS		500000000
 #define POLL_NS		5000000	 /* 5 ms: a ring of 16 MB holds 80 ms of 5 M calls/s */
 #define QUIET_NS	20000000 /* at most, where little comes, */
+#define CALM_NS		80000000 /* likewise, of what is always on */
 #define QUIET_RECORDS	100	 /* in a pass */
 #define BYTES_NS	0.05 /* of a CPU's probes in the kernel: a million calls a second of 50 bytes */
 #define STACKS_MOST	60 /* of frequent calls, between two flushes */
@@ -200,10 +201,13 @@ static bool waits_for_name(const struct session *s)
 }
 
 /* How long the mover rests after so many records: where few come longer each time, but no longer
- * than a quarter of what it takes to fill a ring should many come. */
+ * than a part of what it takes to fill a ring should many come: what is always on has a budget,
+ * under which they cannot come for long. */
 static uint64_t rest_ns(const struct session *s, int records, uint64_t last_ns)
 {
-	double most = fmin(QUIET_NS, tracer_ring_bytes(s->tracer) / BYTES_NS / 4);
+	bool calm = s->opts->always_on;
+	double full_ns = tracer_ring_bytes(s->tracer) / BYTES_NS;
+	double most = calm ? fmin(CALM_NS, full_ns) : fmin(QUIET_NS, full_ns / 4);
 	if (records >= QUIET_RECORDS)
 		return POLL_NS;
 	return (uint64_t)fmax(POLL_NS, fmin(most, 2 * (double)last_ns));
