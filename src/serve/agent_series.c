@@ -221,6 +221,33 @@ static void write_calls(struct exposition *x, const struct agent_view *v)
 	write_functions(x, v, SECONDS);
 }
 
+/* A name may have several probes, of one library each: the one that is seen least is told. */
+static bool is_told_before(const struct live_series *s, size_t at)
+{
+	const struct live_coverage *c = &s->coverages.data[at];
+	for (size_t i = 0; i < s->coverages.len; i++) {
+		const struct live_coverage *o = &s->coverages.data[i];
+		bool less =
+			o->seen_ratio < c->seen_ratio || (o->seen_ratio == c->seen_ratio && i < at);
+		if (i != at && less && !strcmp(o->name, c->name) && !strcmp(o->layer, c->layer))
+			return true;
+	}
+	return false;
+}
+
+static void write_coverage(struct exposition *x, const struct agent_view *v)
+{
+	exposition_family(x, "eacgm_function_seen_ratio", FAMILY_GAUGE,
+			  "Share of the last seconds in which calls of a function were seen, where "
+			  "the budget left some out.");
+	for (size_t i = 0; i < v->series->coverages.len; i++) {
+		const struct live_coverage *c = &v->series->coverages.data[i];
+		const struct label labels[] = {{"layer", c->layer}, {"function", c->name}};
+		if (!is_told_before(v->series, i))
+			exposition_sample(x, labels, LEN(labels), c->seen_ratio);
+	}
+}
+
 static void write_steps(struct exposition *x, const struct agent_view *v)
 {
 	const struct live_steps_view *s = &v->state->steps;
@@ -302,6 +329,7 @@ void agent_series_write(struct exposition *x, const struct agent_view *v)
 	write_own(x, v);
 	write_jobs(x, v);
 	write_calls(x, v);
+	write_coverage(x, v);
 	write_steps(x, v);
 	write_incidents(x, v);
 	write_counters(x, v);

@@ -243,6 +243,41 @@ static void take_xids(struct live_series *s, const struct session_view *v)
 	}
 }
 
+/* ---- what a budget leaves out ---- */
+
+static struct live_coverage *coverage_of(struct live_series *s, const struct session_view *v,
+					 uint32_t number)
+{
+	for (size_t i = 0; i < s->coverages.len; i++)
+		if (s->coverages.data[i].probe == number)
+			return &s->coverages.data[i];
+	const struct m_probe *probe = v->names->probe(v->names->ctx, number);
+	if (!probe || s->coverages.len >= SERIES_COVERAGES)
+		return NULL;
+	struct live_coverage *c = vec_push(&s->coverages);
+	c->probe = number;
+	snprintf(c->layer, sizeof(c->layer), "%s", live_string(v, probe->layer));
+	snprintf(c->name, sizeof(c->name), "%s", live_string(v, probe->name));
+	return c;
+}
+
+static void take_coverages(struct live_series *s, const struct session_view *v)
+{
+	for (size_t i = 0; i < v->batch->coverages.len; i++) {
+		const struct m_coverage *row = &v->batch->coverages.data[i];
+		struct live_coverage *c = coverage_of(s, v, row->probe);
+		if (!c || row->on_ns < c->on_ns || row->off_ns < c->off_ns)
+			continue;
+		double on_ns = (double)(row->on_ns - c->on_ns);
+		double all_ns = on_ns + (double)(row->off_ns - c->off_ns);
+		if (all_ns <= 0)
+			continue;
+		c->seen_ratio = on_ns / all_ns;
+		c->on_ns = row->on_ns;
+		c->off_ns = row->off_ns;
+	}
+}
+
 /* ---- all of it ---- */
 
 void live_series_batch(struct live_series *s, const struct session_view *v, uint64_t now_ns)
@@ -254,6 +289,7 @@ void live_series_batch(struct live_series *s, const struct session_view *v, uint
 	take_xids(s, v);
 	take_counters(s, v);
 	take_calls(s, v);
+	take_coverages(s, v);
 	forget_metrics(s, v);
 	if (v->batch->processes.len)
 		forget_ended(s);
@@ -269,6 +305,7 @@ void live_series_free(struct live_series *s)
 	vec_free(&s->functions);
 	vec_free(&s->processes);
 	vec_free(&s->gpus);
+	vec_free(&s->coverages);
 	map64_free(&s->metric_of);
 	map64_free(&s->function_of);
 	map64_free(&s->named);

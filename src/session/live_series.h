@@ -18,6 +18,7 @@
 #define SERIES_FUNCTIONS (1 << 13) /* by process and function */
 #define SERIES_PROCESSES (1 << 13)
 #define SERIES_GPUS	 256
+#define SERIES_COVERAGES 4096
 #define SERIES_NAME	 128		/* longer names of functions are cut */
 #define SERIES_OLD_NS	 60000000000ULL /* what was not told for so long is left out */
 
@@ -60,12 +61,23 @@ struct live_gpu_id {
 	int32_t xid; /* of the last error that the driver told; 0: none */
 };
 
+/* Of a function that a budget has turned down. */
+struct live_coverage {
+	char layer[LAYER_NAME_BYTES];
+	char name[SERIES_NAME];
+	double seen_ratio; /* of the time between the last two rows: its probe was on */
+	/* the rest is its own */
+	uint32_t probe;
+	uint64_t on_ns, off_ns;
+};
+
 struct live_series {
 	VEC(struct live_metric) metrics;
 	VEC(struct live_function) functions;
 	VEC(struct live_process) processes;
 	VEC(struct live_gpu_id) gpus;
-	uint64_t now_ns;   /* of CLOCK_MONOTONIC: the last batch */
+	VEC(struct live_coverage) coverages; /* others are seen all the time */
+	uint64_t now_ns;		     /* of CLOCK_MONOTONIC: the last batch */
 	uint64_t left_out; /* metrics, functions and processes that found no room */
 	/* the rest is its own */
 	struct map64 metric_of, function_of, named, process_of;
