@@ -38,7 +38,8 @@
 #define STEPS_NS    250000000ULL
 
 static const char *const description[] = {
-	"Watches every AI job of this host, those that run and those that are to come, and serves "
+	"Watches every AI job of this host, or of a TARGET, those that run and those that are to "
+	"come, and serves "
 	"what it knows as metrics: http://127.0.0.1:9477/metrics, for Prometheus. A job is a "
 	"process that calls CUDA, NCCL or PyTorch. Jobs are not changed, restarted or stopped.",
 	"What tracing costs the jobs is kept within a budget, 1 % of their processor time unless "
@@ -49,6 +50,7 @@ static const char *const description[] = {
 };
 
 static const struct opt_def options[] = {
+	TARGET_OPTIONS,
 	{0, "listen", "ADDRESS:PORT",
 	 "Serve here: a loopback address, 127.0.0.1:9477 unless told. Port 0: one that is free.",
 	 NULL, 0},
@@ -350,28 +352,46 @@ static uint32_t agent_layers(const struct catalog *c)
 	return ret;
 }
 
+static int options_of(struct session_options *o, struct listening *where, const struct args *a,
+		      struct err *e)
+{
+	int rc = layers_from_args(&o->layers, o->catalog, a, e);
+	if (!rc)
+		rc = listening_of(where, args_get(a, "listen"), e);
+	if (!rc)
+		rc = budget_of(&o->budget, a, e);
+	if (!rc)
+		rc = args_time(a, "duration", 100000000, DURATION_MOST_NS, &o->duration_ns, e);
+	o->frequent = args_has(a, "layers");
+	o->all_entries = args_has(a, "everything");
+	if (!o->frequent)
+		o->layers = agent_layers(o->catalog);
+	return rc;
+}
+
 static int run_with(const struct catalog *catalog, const struct args *a)
 {
 	struct err e = {0};
-	const struct target target = {.all = true};
+	struct target target = {0};
 	struct listening where;
 	struct session_options o = {.mode_text = "trace",
-				    .target_text = "all processes",
+				    .target_text = "jobs",
 				    .catalog = catalog,
 				    .target = &target,
 				    .texts = true,
 				    .always_on = true,
 				    .jobs_alone = true};
-	if (layers_from_args(&o.layers, catalog, a, &e) ||
-	    listening_of(&where, args_get(a, "listen"), &e) || budget_of(&o.budget, a, &e) ||
-	    args_time(a, "duration", 100000000, DURATION_MOST_NS, &o.duration_ns, &e))
+	if (args_has(a, "pid") + args_has(a, "cgroup") + args_has(a, "all") > 1)
+		return usage_error(a->command, "give one target: -p PID, --cgroup PATH or --all");
+	if (options_of(&o, &where, a, &e))
 		return usage_error(a->command, "%s", e.msg);
-	o.frequent = args_has(a, "layers");
-	if (!o.frequent)
-		o.layers = agent_layers(catalog);
-	o.all_entries = args_has(a, "everything");
+	if (target_parse(&target, a, &e))
+		return command_failed(a->command, &e);
+	target.all |= !target.pids.len && !target.cgroup;
 	signal(SIGPIPE, SIG_IGN);
-	return run_agent(a, &o, &where, &e) ? command_failed(a->command, &e) : 0;
+	int rc = run_agent(a, &o, &where, &e);
+	target_free(&target);
+	return rc ? command_failed(a->command, &e) : 0;
 }
 
 static int run(const struct args *a)
@@ -387,7 +407,7 @@ static int run(const struct args *a)
 
 const struct command cmd_agent = {
 	.name = "agent",
-	.synopsis = "[OPTION...]",
+	.synopsis = "[TARGET] [OPTION...]",
 	.summary = "watch all AI jobs of this host, and serve what is known as metrics",
 	.description = description,
 	.options = options,

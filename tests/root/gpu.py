@@ -6,9 +6,18 @@ import os
 import re
 import subprocess
 
-from harness import expect, target
+from harness import BUILD, expect, target
+
+NVML = os.path.join(BUILD, "tests", "fake", "nvml", "libnvidia-ml.so.1")
 
 CUDA = ("--layers", "cuda")
+
+
+def fake_nvml(t, script):
+    path = t.path("nvml-script")
+    with open(path, "w") as f:
+        f.write(script)
+    return {"EACGM_NVML": NVML, "EACGM_FAKE_NVML": path}
 
 
 def program(name):

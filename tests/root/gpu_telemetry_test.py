@@ -7,9 +7,9 @@ import shutil
 import subprocess
 import time
 
-from harness import BUILD, EACGM, expect, main, skip, test
+from gpu import fake_nvml
+from harness import EACGM, expect, main, skip, test
 
-NVML = os.path.join(BUILD, "tests", "fake", "nvml", "libnvidia-ml.so.1")
 FORMAT = """name: nvidia_dev_xid
 ID: %d
 format:
@@ -19,13 +19,6 @@ format:
 \tfield:u32 error_code;\toffset:12;\tsize:4;\tsigned:0;
 \tfield:__data_loc char[] msg;\toffset:16;\tsize:4;\tsigned:0;
 """
-
-
-def fake_nvml(t, script):
-    path = t.path("nvml-script")
-    with open(path, "w") as f:
-        f.write(script)
-    return {"EACGM_NVML": NVML, "EACGM_FAKE_NVML": path}
 
 
 @test("counters, the GPU and an Xid of NVML's are in the recording")
@@ -79,14 +72,13 @@ def tracefs_of(t):
 def _(t):
     folder = tracefs_of(t)
     out = t.path("xid.eacgm")
-    for where in ("/sys/kernel/tracing", "/sys/kernel/debug/tracing"):
-        if os.path.isdir(where):
-            break
-    else:
+    # the library that attaches takes either, whichever is there
+    wheres = [w for w in ("/sys/kernel/tracing", "/sys/kernel/debug/tracing") if os.path.isdir(w)]
+    if not wheres:
         skip("no folder to mount over")
     ran = subprocess.run(
-        ["unshare", "-m", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', folder,
-         where, EACGM, "record", "--layers", "gpu", "-o", out, "--", "sleep", "1"],
+        ["unshare", "-m", "sh", "-c", " && ".join('mount --bind "$0" ' + w for w in wheres) +
+         ' && exec "$@"', folder, EACGM, "record", "--layers", "gpu", "-o", out, "--", "sleep", "1"],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=50)
     expect(ran.returncode == 0, "status %d: %s" % (ran.returncode, ran.stdout[-500:]))
     report = json.loads(t.run([EACGM, "report", "--json", out]).out)

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 
+from cgroups import make_cgroup
 from harness import (EACGM, LIBTARGET, PUSH, TARGETS, expect, has_begun, log_of, main, made_counts,
                      probes, size_of, skip, target, test)
 
@@ -191,30 +192,6 @@ def _(t):
     if rec.poll() is None:
         rec.wait(timeout=30)
     rec.recording.expect_counts(made)
-
-
-def cgroup2():
-    with open("/proc/mounts") as f:
-        for line in f:
-            words = line.split()
-            if words[2] == "cgroup2":
-                return words[1]
-    return skip("no cgroup v2 tree is mounted")
-
-
-def make_cgroup(t, name):
-    path = os.path.join(cgroup2(), "eacgm-test-%d-%s" % (os.getpid(), name))
-    os.mkdir(path)
-
-    def remove():
-        for _i in range(50):
-            try:
-                os.rmdir(path)
-                return
-            except OSError:
-                time.sleep(0.1)
-    t.at_end.append(remove)
-    return path
 
 
 @test("a control group: its processes, those that join later, groups below, no others")

@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""agent_test.py - `eacgm agent`: what it serves of jobs that it was not told of, by Prometheus's rules
+and dcgm-exporter's names, what it refuses, and that nothing of it stays."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+
+from cgroups import make_cgroup
+from gpu import fake_nvml
+from harness import EACGM, PUSH, expect, main, needs_torch, probes, skip, target, test, PYTHON
+
+SAMPLE = re.compile(r'^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)$')
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+# The rows of dcgm-exporter's default table for which there is a counter.
+DCGM = """DEV_SM_CLOCK DEV_MEM_CLOCK DEV_MEMORY_TEMP DEV_GPU_TEMP DEV_POWER_USAGE
+DEV_TOTAL_ENERGY_CONSUMPTION DEV_PCIE_REPLAY_COUNTER DEV_GPU_UTIL DEV_MEM_COPY_UTIL DEV_ENC_UTIL
+DEV_DEC_UTIL DEV_XID_ERRORS DEV_FB_FREE DEV_FB_USED DEV_FB_RESERVED DEV_UNCORRECTABLE_REMAPPED_ROWS
+DEV_CORRECTABLE_REMAPPED_ROWS DEV_ROW_REMAP_FAILURE""".split()
+
+
+class Agent:
+    """On the processes of a control group, at a port that is free."""
+
+    def __init__(self, t, *options, group=None, env=None):
+        self.t = t
+        self.group = group or make_cgroup(t, "agent")
+        self.log = t.path("agent.log")
+        with open(self.log, "w") as log:
+            self.p = t.start([EACGM, "agent", "--cgroup", self.group, "--listen", "127.0.0.1:0",
+                              *options], stdout=log, stderr=log,
+                             env=dict(os.environ, **(env or {})))
+        self.port = int(t.wait_for(lambda: re.search(r"127\.0\.0\.1:(\d+)", self.said()),
+                                   "the agent's address").group(1))
+        t.wait_for(lambda: "attached to" in self.said(), "the agent to attach")
+
+    def said(self):
+        with open(self.log) as f:
+            return f.read()
+
+    def get(self, path="/metrics", **headers):
+        q = urllib.request.Request("http://127.0.0.1:%d%s" % (self.port, path), headers=headers)
+        with urllib.request.urlopen(q, timeout=20) as r:
+            return r.read().decode(), r.headers
+
+    def samples(self, **headers):
+        """{name: [(labels, value)]}"""
+        found = {}
+        for line in self.get(**headers)[0].splitlines():
+            if line.startswith("#"):
+                continue
+            m = SAMPLE.match(line)
+            expect(m, "no sample: %r" % line)
+            labels = dict(LABEL.findall(m.group(2) or ""))
+            rows = found.setdefault(m.group(1), [])
+            expect(labels not in [row[0] for row in rows], "twice: %s" % line)
+            rows.append((labels, float(m.group(3))))
+        return found
+
+    def end(self):
+        os.kill(self.p.pid, signal.SIGTERM)
+        expect(self.p.wait(30) == 0, self.said())
+
+
+def start_in(t, group, *args):
+    return t.start(["sh", "-c", "echo $$ > %s/cgroup.procs; exec \"$@\"" % group, "sh", *args])
+
+
+@test("a job that starts under its eyes: who it is, its calls, exactly, and its counters")
+def _(t):
+    a = Agent(t, "--budget", "100%", "--layers", "user", *probes(PUSH))
+    end = t.path("end")
+    job = start_in(t, a.group, target("calls"), "unread", "0", end)
+    t.wait_for(lambda: "target_push" not in a.get()[0], "no calls so far", 5)
+    open(end, "w").close()
+    job.wait(20)
+    job = start_in(t, a.group, target("calls"), "threads", "300", "2")
+    job.wait(20)
+
+    def calls():
+        rows = a.samples().get("eacgm_calls_total", [])
+        return [v for labels, v in rows if labels["function"] == "target_push" and
+                labels["pid"] == str(job.pid) and labels["layer"] == "user"]
+    t.wait_for(lambda: calls() == [600], "600 calls: %r" % calls())
+    lives = start_in(t, a.group, target("calls"), "until", t.path("never"), "1")
+
+    def info():
+        return [labels for labels, v in a.samples().get("eacgm_process_info", [])
+                if labels["pid"] == str(lives.pid) and v == 1]
+    t.wait_for(info, "a job that lives")
+    expect(info()[0]["comm"] == "calls", info())
+    t.wait_for(lambda: [v for labels, v in a.samples().get("eacgm_process_rss_bytes", [])
+                        if labels["pid"] == str(lives.pid) and v > 0], "its memory")
+    t.kill(lives)
+    lives.wait()
+    t.wait_for(lambda: not info(), "its end")
+    a.end()
+
+
+@test("PyTorch in a control group, with what is not normal looked for", 90)
+def _(t):
+    needs_torch()
+    a = Agent(t, "--detect")
+    job = start_in(t, a.group, PYTHON, "-c", "import torch\nx = torch.randn(8, 8)\n"
+                   "while True: x = (x @ x).tanh()")
+
+    def calls():
+        rows = a.samples().get("eacgm_calls_total", [])
+        return {labels["function"]: v for labels, v in rows if labels["layer"] == "torch" and
+                labels["pid"] == str(job.pid)}
+    t.wait_for(lambda: calls().get("aten::tanh", 0) > 100, "calls of aten::tanh", 60)
+    seen = calls()
+    expect(abs(seen["aten::mm"] - seen["aten::tanh"]) <= 1, "one product to each tanh: %r" % seen)
+    expect(a.samples()["eacgm_learning"] == [({}, 1)], "it learns first")
+    a.end()
+
+
+@test("GPUs by dcgm-exporter's names and labels")
+def _(t):
+    a = Agent(t, env=fake_nvml(t, "count 2\ngpu 0 temperature 55\ngpu 1 temperature 60\n"
+                               "xid 1 79\n"))
+
+    def temperatures():
+        return {labels["gpu"]: v for labels, v in a.samples().get("DCGM_FI_DEV_GPU_TEMP", [])}
+    t.wait_for(lambda: temperatures() == {"0": 55, "1": 60}, "two temperatures")
+    t.wait_for(lambda: all("DCGM_FI_" + name in a.samples() for name in DCGM), "all series: %r" % [
+        name for name in DCGM if "DCGM_FI_" + name not in a.samples()])
+    found = a.samples()
+    labels = found["DCGM_FI_DEV_GPU_TEMP"][0][0]
+    expect(labels["device"] == "nvidia0" and labels["UUID"].startswith("GPU-") and
+           labels["Hostname"] == labels["hostname"] == socket.gethostname() and
+           labels["modelName"] and labels["pci_bus_id"], labels)
+    expect({labels["gpu"]: v for labels, v in found["DCGM_FI_DEV_XID_ERRORS"]} ==
+           {"0": 0, "1": 79}, found["DCGM_FI_DEV_XID_ERRORS"])
+    ours = {labels["gpu"]: v for labels, v in found["eacgm_gpu_sm_clock_hertz"]}
+    theirs = {labels["gpu"]: v * 1e6 for labels, v in found["DCGM_FI_DEV_SM_CLOCK"]}
+    expect(ours == theirs, (ours, theirs))
+    a.end()
+
+
+@test("by Prometheus's rules, and by OpenMetrics's where they are asked for")
+def _(t):
+    a = Agent(t, "--budget", "100%", "--layers", "user", *probes(PUSH))
+    start_in(t, a.group, target("calls"), "threads", "10", "1").wait(20)
+    t.wait_for(lambda: "eacgm_calls_total" in a.samples(), "calls")
+    t.wait_for(lambda: "eacgm_host_cpu_ratio" in a.samples(), "the host's counters")
+    text, headers = a.get()
+    expect(headers["Content-Type"].startswith("text/plain; version=0.0.4"), headers)
+    families = re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M)
+    expect(len(families) == len({name for name, _ in families}), "a family is there twice")
+    for name, kind in families:
+        expect((kind == "counter") == name.endswith("_total"), (name, kind))
+    open_text, open_headers = a.get(Accept="application/openmetrics-text; version=1.0.0")
+    expect(open_headers["Content-Type"].startswith("application/openmetrics-text"), open_headers)
+    expect(open_text.endswith("# EOF\n") and "# TYPE eacgm_calls counter" in open_text, open_text)
+    a.end()
+
+
+@test("promtool has nothing to say against it")
+def _(t):
+    promtool = shutil.which("promtool")
+    if not promtool:
+        skip("promtool (Debian's prometheus) is not installed")
+    a = Agent(t, "--budget", "100%", "--layers", "user,gpu", *probes(PUSH),
+              env=fake_nvml(t, "count 1\n"))
+    start_in(t, a.group, target("calls"), "threads", "10", "1").wait(20)
+    t.wait_for(lambda: "eacgm_calls_total" in a.samples() and
+               "DCGM_FI_DEV_GPU_TEMP" in a.samples(), "calls and GPUs")
+    ours = re.sub(r"^(# \w+ )?DCGM_.*\n", "", a.get()[0], flags=re.M)  # NVIDIA's names are its own
+    r = subprocess.run([promtool, "check", "metrics"], input=ours, capture_output=True, text=True)
+    expect(r.returncode == 0 and not r.stdout + r.stderr, r.stdout + r.stderr)
+    a.end()
+
+
+@test("other paths, other methods, pages of others, questions without end: no more than an answer")
+def _(t):
+    a = Agent(t)
+
+    def status(path, **how):
+        q = urllib.request.Request("http://127.0.0.1:%d%s" % (a.port, path), **how)
+        try:
+            return urllib.request.urlopen(q, timeout=20).status
+        except urllib.error.HTTPError as e:
+            return e.code
+    expect(status("/healthz") == 200 and status("/") == 200, "answers")
+    for path in ("/no", "/../etc/passwd", "/metrics/..%2f..%2fetc/passwd", "/metrics%00x"):
+        expect(status(path) in (400, 404), path)
+    expect(status("/metrics", method="POST", data=b"x") == 405, "POST")
+    expect(status("/metrics", method="DELETE") in (405, 501), "DELETE")
+    # as many as it has room for and some that wait; none of them asks to the end
+    held = [socket.create_connection(("127.0.0.1", a.port), 20) for _ in range(160)]
+    for s in held:
+        s.send(b"GET /metrics HT")
+    for s in held[:100]:
+        s.close()
+    t.wait_for(lambda: status("/healthz") == 200, "an answer beside them", 30)
+    for s in held[100:]:
+        s.close()
+    for junk in (b"\0" * 4000, b"GET / HTTP/9.9\r\n\r\n", b"GET " + b"a" * 20000 + b" HTTP/1.1\r\n",
+                 b"GET /metrics HTTP/1.1\r\n" + b"x: y\r\n" * 20000 + b"\r\n",
+                 b"POST /metrics HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", a.port), 5) as s:
+            s.settimeout(20)
+            try:
+                s.sendall(junk)
+                s.shutdown(socket.SHUT_WR)
+                while s.recv(65536):
+                    pass
+            except OSError:
+                pass
+    expect(status("/metrics") == 200, "it goes on")
+    a.end()
+
+
+@test("addresses that it does not listen on")
+def _(t):
+    for where, why in (("0.0.0.0:9477", "no loopback"), ("127.0.0.1", "no ADDRESS:PORT"),
+                       ("127.0.0.1:99999", "no ADDRESS:PORT"), ("localhost:1", "no loopback")):
+        r = t.run([EACGM, "agent", "--listen", where])
+        expect(r.status == 2 and why in r.err and len(r.err.splitlines()) == 1, r)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        r = t.run([EACGM, "agent", "--listen", "127.0.0.1:%d" % taken.getsockname()[1]])
+        expect(r.status == 1 and "in use" in r.err and len(r.err.splitlines()) == 1, r)
+
+
+TRAP = 0xcc
+
+
+def byte_at(pid, address):
+    with open("/proc/%d/mem" % pid, "rb", 0) as f:
+        f.seek(address)
+        return f.read(1)[0]
+
+
+def place_of(pid):
+    """An address of libtarget.so's code that differs from the file by a trap, or None."""
+    with open("/proc/%d/maps" % pid) as f:
+        line = next(m for m in f if m.rstrip().endswith("libtarget.so") and " r-xp " in m)
+    words = line.split()
+    start, end = (int(x, 16) for x in words[0].split("-"))
+    with open(words[5], "rb") as f:
+        f.seek(int(words[2], 16))
+        was = f.read(end - start)
+    with open("/proc/%d/mem" % pid, "rb", 0) as f:
+        f.seek(start)
+        now = f.read(end - start)
+    return next((start + i for i, (a, b) in enumerate(zip(was, now)) if a != b and b == TRAP), None)
+
+
+@test("kill -9: the job goes on, no probe stays")
+def _(t):
+    a = Agent(t, "--budget", "100%", "--layers", "user", *probes(PUSH))
+    end = t.path("end")
+    with open(t.path("out"), "w") as out:
+        job = t.start(["sh", "-c", "echo $$ > %s/cgroup.procs; exec %s until %s 1" % (
+            a.group, target("calls"), end)], stdout=out)
+    t.wait_for(lambda: "eacgm_calls_total" in a.samples() and
+               a.samples()["eacgm_calls_total"], "calls")
+    at = place_of(job.pid)
+    expect(at is not None, "there is a probe")
+    os.kill(a.p.pid, signal.SIGKILL)
+    a.p.wait()
+    t.wait_for(lambda: byte_at(job.pid, at) != TRAP, "the probe to go")
+    open(end, "w").close()
+    expect(job.wait(20) == 0, "the job failed")
+
+
+if __name__ == "__main__":
+    main()
