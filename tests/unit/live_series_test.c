@@ -1,0 +1,252 @@
+/* live_series_test.c - what is known of a session by process and function, and as metrics: nothing
+ * is told twice, what has ended goes, what finds no room is counted.
+ *
+ * links: cli */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/entity.h"
+#include "serve/agent_series.h"
+#include "session/live_series.h"
+#include "session/session_live.h"
+#include "session/session_names.h"
+
+#define SECOND 1000000000ULL
+
+static struct session_names names;
+static struct detect_names numbers;
+static struct live_series s;
+static uint32_t strings;
+
+static int begin(void **state)
+{
+	(void)state;
+	names = (struct session_names){0};
+	session_names_get(&names, &numbers);
+	s = (struct live_series){0};
+	strings = 0;
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	live_series_free(&s);
+	session_names_free(&names);
+	return 0;
+}
+
+static uint32_t text(struct feed_batch *b, const char *string)
+{
+	*vec_push(&b->strings) = (struct feed_string){strings, (uint32_t)b->texts.len};
+	buf_add(&b->texts, string, strlen(string) + 1);
+	return strings++;
+}
+
+static void pass(struct feed_batch *b, uint64_t now_ns)
+{
+	const struct session_view v = {.batch = b, .names = &numbers};
+	session_names_take(&names, b);
+	live_series_batch(&s, &v, now_ns);
+	session_names_forget(&names, b);
+	vec_free(&b->strings);
+	buf_free(&b->texts);
+	for (unsigned kind = 0; kind < ROW_KINDS; kind++)
+		vec_free(&b->numbers[kind]);
+	vec_free(&b->threads_gone);
+	vec_free(&b->metrics_gone);
+#define X(number, NAME, stem, members) vec_free(&b->members);
+	ROW_TABLES(X)
+	ROW_BULKS(X)
+#undef X
+}
+
+static void process(struct feed_batch *b, uint32_t pid, uint32_t comm, uint64_t start_ns,
+		    uint64_t end_ns)
+{
+	*vec_push(&b->processes) = (struct m_process){
+		.pid = pid, .comm = comm, .rank = -1, .start_ns = start_ns, .end_ns = end_ns};
+}
+
+static void thread(struct feed_batch *b, uint32_t number, uint32_t pid)
+{
+	*vec_push(&b->threads) = (struct m_thread){.pid = pid, .tid = pid};
+	*vec_push(&b->numbers[ROW_THREAD]) = number;
+}
+
+static void probe(struct feed_batch *b, uint32_t number, uint32_t layer, uint32_t name)
+{
+	*vec_push(&b->probes) = (struct m_probe){.layer = layer, .name = name, .name_arg = -1};
+	*vec_push(&b->numbers[ROW_PROBE]) = number;
+}
+
+static void call(struct feed_batch *b, uint32_t of, uint32_t probe_number, uint8_t flags)
+{
+	*vec_push(&b->calls) = (struct m_call){
+		.dur_ns = 1000, .thread = of, .probe = probe_number, .flags = flags};
+}
+
+static void metric(struct feed_batch *b, uint32_t number, uint8_t kind, uint32_t pid, uint32_t name)
+{
+	*vec_push(&b->metrics) =
+		(struct m_metric){.kind = kind, .pid = pid, .instance = -1, .name = name};
+	*vec_push(&b->numbers[ROW_METRIC]) = number;
+}
+
+static char *metrics(void)
+{
+	static const struct live_state state;
+	static const struct agent_causes causes;
+	struct exposition x = {0};
+	agent_series_write(&x, &(struct agent_view){&s, &state, &causes, "host", "1", true});
+	buf_byte(&x.text, 0);
+	return (char *)x.text.data;
+}
+
+static void has(const char *line, bool there)
+{
+	char *all = metrics();
+	if ((strstr(all, line) != NULL) != there)
+		fail_msg("%s: %s\n%s", there ? "not there" : "there", line, all);
+	free(all);
+}
+
+/* Two places of one name, as two libraries have it, and calls within others. */
+static void calls_by_name(void **state)
+{
+	(void)state;
+	struct feed_batch b = {0};
+	uint32_t empty = text(&b, ""), layer = text(&b, "torch"), name = text(&b, "aten::mm");
+	(void)empty;
+	process(&b, 7, text(&b, "python3"), 1, 0);
+	process(&b, 8, text(&b, "bash"), 1, 0);
+	thread(&b, 0, 7);
+	probe(&b, 0, layer, name);
+	probe(&b, 1, layer, name);
+	call(&b, 0, 0, 0);
+	call(&b, 0, 1, CALL_NESTED);
+	call(&b, 0, 1, CALL_ERROR);
+	pass(&b, SECOND);
+	assert_int_equal(s.functions.len, 1);
+	assert_int_equal(s.functions.data[0].calls, 3);
+	assert_int_equal(s.functions.data[0].errors, 1);
+	assert_true(s.functions.data[0].ns == 2000);
+	has("eacgm_calls_total{pid=\"7\",comm=\"python3\",layer=\"torch\",function=\"aten::mm\"} "
+	    "3\n",
+	    true);
+	has("eacgm_process_info{pid=\"7\"", true);
+	has("eacgm_process_info{pid=\"8\"", false); /* it calls nothing: no job */
+}
+
+static void what_has_ended_goes(void **state)
+{
+	(void)state;
+	struct feed_batch b = {0};
+	uint32_t empty = text(&b, ""), layer = text(&b, "torch"), name = text(&b, "f");
+	uint32_t comm = text(&b, "python3");
+	(void)empty;
+	process(&b, 7, comm, 1, 0);
+	process(&b, 9, comm, 1, 0);
+	thread(&b, 0, 7);
+	thread(&b, 1, 9);
+	probe(&b, 0, layer, name);
+	call(&b, 0, 0, 0);
+	call(&b, 1, 0, 0);
+	pass(&b, SECOND);
+	process(&b, 7, comm, 1, 2 * SECOND);
+	pass(&b, 2 * SECOND);
+	has("eacgm_process_info{pid=\"7\"", false);
+	has("eacgm_calls_total{pid=\"7\"", true); /* the last value is still read */
+	process(&b, 10, comm, 1, 0);
+	pass(&b, 3 * SECOND + SERIES_OLD_NS);
+	has("eacgm_calls_total{pid=\"7\"", false);
+	has("eacgm_calls_total{pid=\"9\"", true);
+	thread(&b, 2, 9);
+	call(&b, 2, 0, 0);
+	pass(&b, 4 * SECOND + SERIES_OLD_NS);
+	assert_int_equal(s.functions.len, 1);
+	assert_int_equal(s.functions.data[0].calls, 2); /* the places moved */
+}
+
+static void counters_in_base_units(void **state)
+{
+	(void)state;
+	struct feed_batch b = {0};
+	uint32_t empty = text(&b, "");
+	(void)empty;
+	*vec_push(&b.gpus) = (struct m_gpu){.index = 0,
+					    .parent = -1,
+					    .uuid = text(&b, "GPU-1"),
+					    .name = text(&b, "NVIDIA H200"),
+					    .bus_id = text(&b, "00000000:00:06.0"),
+					    .driver = text(&b, "580")};
+	*vec_push(&b.events) = (struct m_event){.entity = text(&b, "gpu 0"),
+						.name = text(&b, "xid"),
+						.text = text(&b, "79: fallen off the bus")};
+	const char *const of_gpu[] = {"sm_clock_mhz", "energy_j", "memory_total_bytes",
+				      "memory_used_bytes", "memory_reserved_bytes"};
+	const double values[] = {1500, 2.5, 8 << 20, 3 << 20, 1 << 20};
+	for (uint32_t i = 0; i < 5; i++) {
+		metric(&b, i, ENTITY_GPU, 0, text(&b, of_gpu[i]));
+		*vec_push(&b.counters) = (struct m_counter){SECOND, i, values[i]};
+	}
+	metric(&b, 5, ENTITY_PROCESS, 8, text(&b, "rss_bytes"));
+	*vec_push(&b.counters) = (struct m_counter){SECOND, 5, 1};
+	pass(&b, SECOND);
+	has("eacgm_gpu_sm_clock_hertz{gpu=\"0\",uuid=\"GPU-1\"} 1500000000\n", true);
+	has("# TYPE eacgm_gpu_energy_joules_total counter\n", true);
+	has("DCGM_FI_DEV_SM_CLOCK{gpu=\"0\",UUID=\"GPU-1\",pci_bus_id=\"00000000:00:06.0\",device="
+	    "\"nvidia0\",modelName=\"NVIDIA H200\",Hostname=\"host\",hostname=\"host\",DCGM_FI_"
+	    "DRIVER_VERSION=\"580\"} 1500\n",
+	    true);
+	has("device=\"nvidia0\",modelName=\"NVIDIA H200\",Hostname=\"host\",hostname=\"host\","
+	    "DCGM_FI_DRIVER_VERSION=\"580\"} 79\n",
+	    true);
+	has("# TYPE DCGM_FI_DEV_FB_FREE gauge\n", true);
+	has("} 4\n", true);		       /* MiB: 8 less 3 and 1 */
+	has("eacgm_process_rss_bytes", false); /* of a process that is not known */
+	*vec_push(&b.metrics_gone) = 0;
+	pass(&b, SECOND + 1);
+	has("eacgm_gpu_sm_clock_hertz", false);
+	pass(&b, 2 * SECOND + SERIES_OLD_NS);
+	has("eacgm_gpu_", false);
+}
+
+static void no_room(void **state)
+{
+	(void)state;
+	struct feed_batch b = {0};
+	uint32_t empty = text(&b, ""), layer = text(&b, "torch");
+	char name[32];
+	(void)empty;
+	process(&b, 7, layer, 1, 0);
+	thread(&b, 0, 7);
+	for (uint32_t i = 0; i < SERIES_FUNCTIONS + 10; i++) {
+		snprintf(name, sizeof(name), "f%u", i);
+		probe(&b, i, layer, text(&b, name));
+		call(&b, 0, i, 0);
+	}
+	pass(&b, SECOND);
+	assert_int_equal(s.functions.len, SERIES_FUNCTIONS + 1);
+	assert_int_equal(s.left_out, 10);
+	has("function=\"(other)\"} 10\n", true);
+}
+
+int main(void)
+{
+#define T(fn) cmocka_unit_test_setup_teardown(fn, begin, end)
+	const struct CMUnitTest tests[] = {
+		T(calls_by_name),
+		T(what_has_ended_goes),
+		T(counters_in_base_units),
+		T(no_room),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
