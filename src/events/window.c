@@ -5,13 +5,16 @@
 
 #include "base/sort.h"
 
-#define BLOCK_BYTES (4u << 20)
+#define BLOCK_MOST_BYTES  (4u << 20)
+#define BLOCK_LEAST_BYTES (64u << 10)
+#define BLOCKS		  32 /* of a window, where these bounds let it: a block goes at a time */
 
 struct row_window {
 	struct rec_tables tables;
 	struct row_source source;
 	VEC(struct row_block) blocks[ROW_KINDS]; /* the oldest first */
 	size_t bytes, most_bytes;		 /* of their room */
+	uint64_t gone_ns;			 /* the latest end of rows that went */
 };
 
 static size_t window_blocks(const void *ctx, enum row_kind kind)
@@ -68,6 +71,29 @@ struct rec_tables *row_window_tables(struct row_window *w)
 	return &w->tables;
 }
 
+static size_t block_bytes(const struct row_window *w)
+{
+	size_t bytes = w->most_bytes / BLOCKS;
+	bytes = bytes < BLOCK_MOST_BYTES ? bytes : BLOCK_MOST_BYTES;
+	return bytes > BLOCK_LEAST_BYTES ? bytes : BLOCK_LEAST_BYTES;
+}
+
+static uint64_t end_of(const struct row_kind_info *k, enum row_kind kind, const uint8_t *row)
+{
+	uint64_t ns;
+	memcpy(&ns, row + k->last_ns, sizeof(ns));
+	return kind == ROW_CALL ? ns + ((const struct m_call *)row)->dur_ns : ns;
+}
+
+static void note_gone(struct row_window *w, enum row_kind kind, const struct row_block *b)
+{
+	const struct row_kind_info *k = row_kind_info(kind);
+	for (size_t i = 0; i < b->len; i++) {
+		uint64_t ns = end_of(k, kind, (const uint8_t *)b->rows + i * k->row_bytes);
+		w->gone_ns = ns > w->gone_ns ? ns : w->gone_ns;
+	}
+}
+
 static void drop_oldest(struct row_window *w, enum row_kind kind)
 {
 	struct row_block *b = w->blocks[kind].data;
@@ -75,6 +101,7 @@ static void drop_oldest(struct row_window *w, enum row_kind kind)
 	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there are blocks */
 	*rec_bulk_count(&w->tables, row_kind_info(kind)) -= b->len;
 	w->bytes -= b->cap * row_bytes;
+	note_gone(w, kind, b);
 	row_block_free(b);
 	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): likewise */
 	memmove(b, b + 1, --w->blocks[kind].len * sizeof(*b));
@@ -100,6 +127,19 @@ static unsigned oldest_kind(const struct row_window *w)
 	return ret;
 }
 
+static void make_room(struct row_window *w, size_t bytes)
+{
+	unsigned old;
+	while (w->bytes + bytes > w->most_bytes && (old = oldest_kind(w)) < ROW_KINDS)
+		drop_oldest(w, old);
+}
+
+void row_window_bound(struct row_window *w, size_t most_bytes)
+{
+	w->most_bytes = most_bytes;
+	make_room(w, 0);
+}
+
 /* The block that has room, a new one where the last is full. */
 static struct row_block *block_with_room(struct row_window *w, enum row_kind kind)
 {
@@ -107,10 +147,8 @@ static struct row_block *block_with_room(struct row_window *w, enum row_kind kin
 	struct row_block *last = n ? &w->blocks[kind].data[n - 1] : NULL;
 	if (last && last->len < last->cap)
 		return last;
-	size_t cap = BLOCK_BYTES / row_bytes;
-	unsigned old;
-	while (w->bytes + cap * row_bytes > w->most_bytes && (old = oldest_kind(w)) < ROW_KINDS)
-		drop_oldest(w, old);
+	size_t cap = block_bytes(w) / row_bytes;
+	make_room(w, cap * row_bytes);
 	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): room has data */
 	struct row_block *b = vec_push(&w->blocks[kind]);
 	*b = (struct row_block){.rows = xrealloc(NULL, cap, row_bytes), .cap = cap};
@@ -146,5 +184,15 @@ const struct row_source *row_window_source(struct row_window *w)
 		struct row_block *b = &w->blocks[ROW_CALL].data[i];
 		sort_runs(b->rows, b->len, sizeof(struct m_call), by_thread, NULL);
 	}
+	return &w->source;
+}
+
+uint64_t row_window_gone_ns(const struct row_window *w)
+{
+	return w->gone_ns;
+}
+
+const struct row_source *row_window_as_added(const struct row_window *w)
+{
 	return &w->source;
 }

@@ -13,9 +13,18 @@ void row_window_free(struct row_window *w);
 /* Strings, probes, threads and the like are added here, before the rows that refer to them. */
 struct rec_tables *row_window_tables(struct row_window *w);
 
+/* From now on it may have so many bytes: what is over goes at once. */
+void row_window_bound(struct row_window *w, size_t most_bytes);
+
 /* Rows of a kind of ROW_BULKS, copied. */
 void row_window_add(struct row_window *w, enum row_kind kind, const void *rows, size_t n);
 
 /* What there is now; valid until rows are added. Of calls each block has a thread's one behind the
  * other, as a file's. */
 const struct row_source *row_window_source(struct row_window *w);
+
+/* The same with calls as they were added: nothing is sorted for it. */
+const struct row_source *row_window_as_added(const struct row_window *w);
+
+/* The latest end of a row that has gone: all that ended after it is there. 0: none has gone. */
+uint64_t row_window_gone_ns(const struct row_window *w);

@@ -44,7 +44,11 @@ struct live_window {
 	struct named_stack *stacks; /* the session's, each at its number's remainder */
 	struct map64 thread_of, stack_of, metric_of, process_of; /* the session's -> the window's */
 	struct numbers numbers[ROW_KINDS];
-	size_t kept; /* processes and communicators, after the last pruning */
+	size_t kept;	  /* processes and communicators, after the last pruning */
+	uint64_t anew_ns; /* what ended before is gone */
+	uint64_t gap_ns;  /* what ended before is not all there */
+	bool overran;	  /* the batch before left rows out: they ended before this one's pass */
+	bool bears_gaps;
 };
 
 /* ---- what a row refers to ---- */
@@ -210,9 +214,34 @@ static void take_processes(struct live_window *w, const struct feed_batch *b)
 	}
 }
 
+/* A meta or a GPU replaces that of its name: there are few, and they are told again and again. */
+static void take_metas(struct rec_tables *t, const struct feed_batch *b)
+{
+	for (size_t i = 0; i < b->metas.len; i++) {
+		size_t at = 0;
+		while (at < t->metas.len && t->metas.data[at].key != b->metas.data[i].key)
+			at++;
+		if (at == t->metas.len)
+			vec_push(&t->metas);
+		t->metas.data[at] = b->metas.data[i];
+	}
+}
+
+static void take_gpus(struct rec_tables *t, const struct feed_batch *b)
+{
+	for (size_t i = 0; i < b->gpus.len; i++) {
+		size_t at = 0;
+		while (at < t->gpus.len && t->gpus.data[at].uuid != b->gpus.data[i].uuid)
+			at++;
+		if (at == t->gpus.len)
+			vec_push(&t->gpus);
+		t->gpus.data[at] = b->gpus.data[i];
+	}
+}
+
 static void take_listed(struct rec_tables *t, const struct feed_batch *b)
 {
-	static const enum row_kind kinds[] = {ROW_META, ROW_ENUM, ROW_GPU, ROW_COMM, ROW_EVENT};
+	static const enum row_kind kinds[] = {ROW_ENUM, ROW_COMM, ROW_EVENT};
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
 		const struct row_kind_info *k = row_kind_info(kinds[i]);
 		const struct row_vec *rows = feed_rows(b, kinds[i]);
@@ -320,8 +349,13 @@ void live_window_free(struct live_window *w)
 void live_window_take(struct live_window *w, const struct session_view *v)
 {
 	const struct feed_batch *b = v->batch;
-	if (is_full(w))
+	if (is_full(w)) {
+		w->anew_ns = row_window_tables(w->rows)->last_ns;
 		begin_anew(w);
+	}
+	if (w->overran || b->overruns)
+		w->gap_ns = b->upto_ns;
+	w->overran = b->overruns != 0;
 	struct rec_tables *t = row_window_tables(w->rows);
 	take_strings(t, b);
 	take_numbered(t, b, ROW_PROBE);
@@ -329,12 +363,15 @@ void live_window_take(struct live_window *w, const struct session_view *v)
 	take_numbered(t, b, ROW_FRAME);
 	take_stacks(w, b);
 	take_processes(w, b);
+	take_metas(t, b);
+	take_gpus(t, b);
 	take_listed(t, b);
 #define X(number, NAME, stem, members) take_bulk(w, v, ROW_##NAME);
 	ROW_BULKS(X)
 #undef X
-	if (b->overruns) { /* a wait that is missing would be taken for running */
+	if (b->overruns && !w->bears_gaps) {
 		begin_anew(w);
+		w->anew_ns = b->upto_ns;
 		t = row_window_tables(w->rows);
 	}
 	if (b->upto_ns > t->last_ns)
@@ -368,4 +405,32 @@ const struct row_source *live_window_rows(struct live_window *w, uint64_t *ret_b
 		t->processes.data[i].joined = true;
 	}
 	return ret;
+}
+
+const struct row_source *live_window_as_taken(const struct live_window *w)
+{
+	return row_window_as_added(w->rows);
+}
+
+void live_window_bear_gaps(struct live_window *w)
+{
+	w->bears_gaps = true;
+}
+
+void live_window_bound(struct live_window *w, size_t most_bytes)
+{
+	w->most_bytes = most_bytes;
+	row_window_bound(w->rows, most_bytes);
+}
+
+uint64_t live_window_since_ns(const struct live_window *w)
+{
+	uint64_t gone_ns = row_window_gone_ns(w->rows);
+	return gone_ns > w->anew_ns ? gone_ns : w->anew_ns;
+}
+
+uint64_t live_window_whole_ns(const struct live_window *w)
+{
+	uint64_t since_ns = live_window_since_ns(w);
+	return since_ns > w->gap_ns ? since_ns : w->gap_ns;
 }
