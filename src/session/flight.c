@@ -1,0 +1,270 @@
+/* flight.c - when a file is due, and on which thread what is done.
+ *
+ * The thread that looks copies the rows of a file's time out of the window; a thread that lives as
+ * long as one file compresses them, writes, waits for the disk, and takes old files away. Of a
+ * window of 32 MB, which has grown to 64 MB by then, the copy takes some 100 ms and writing some
+ * 250 ms; where one waits for a disk, nobody knows how long. Rows wait in the looker's queue for
+ * the copy: it has room for seconds. In pieces between batches, without a copy, the window would
+ * lose rows that are still to be written. There is one copy at a time; a file that is due meanwhile
+ * waits for it. At most PENDING_MOST do, and what is triggered beyond that belongs to the last. */
+#include "session/flight.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "session/flight_impl.h"
+#include "session/live_window.h"
+
+#define PENDING_MOST 8
+#define LATE_NS	     600000000ULL /* losses are told each half second: session_mover.c */
+
+struct flight {
+	struct flight_options options;
+
+	/* the looker's */
+	struct live_window *window;
+	struct flight_kept kept;
+	uint64_t began_ns; /* the session; of one that does not say so its first batch */
+	uint64_t upto_ns;  /* what ended before has come */
+	bool grown;	   /* the window has more room, since files are due */
+	uint64_t lost_ns;  /* live_window_since_ns, as it was then */
+	bool writes;	   /* there is a thread that writes, or it has ended and was not joined */
+	pthread_t writer;
+
+	/* the writer's, or the looker's while there is none */
+	struct row_window *copy;
+	struct flight_mark mark;
+	atomic_bool written;
+
+	pthread_mutex_t lock; /* of all below */
+	struct flight_freeze pending[PENDING_MOST];
+	size_t npending;
+	bool any;	  /* there was a trigger */
+	uint64_t last_ns; /* of the last that has a file of its own */
+	struct flight_stats stats;
+};
+
+struct flight *flight_new(const struct flight_options *o)
+{
+	struct flight *f = xcalloc(1, sizeof(*f));
+	f->options = *o;
+	f->window = live_window_new(o->window_bytes);
+	live_window_bear_gaps(f->window);
+	pthread_mutex_init(&f->lock, NULL);
+	return f;
+}
+
+/* ---- triggers ---- */
+
+static void mark(struct flight_freeze *z, uint64_t time_ns, const char *why)
+{
+	z->triggers++;
+	if (z->nmarks == FLIGHT_MARKS)
+		return;
+	struct flight_mark *m = &z->marks[z->nmarks++];
+	m->time_ns = time_ns;
+	snprintf(m->why, sizeof(m->why), "%s", why);
+}
+
+static bool belongs_to_last(const struct flight *f, uint64_t time_ns)
+{
+	uint64_t apart_ns = time_ns > f->last_ns ? time_ns - f->last_ns : f->last_ns - time_ns;
+	return (f->any && apart_ns < f->options.least_apart_ns) || f->npending == PENDING_MOST;
+}
+
+void flight_trigger(struct flight *f, uint64_t time_ns, const char *why)
+{
+	uint64_t now_ns = monotonic_ns();
+	time_ns = time_ns && time_ns < now_ns ? time_ns : now_ns;
+	pthread_mutex_lock(&f->lock);
+	f->stats.triggers++;
+	if (belongs_to_last(f, time_ns)) {
+		f->stats.joined++;
+		if (f->npending)
+			mark(&f->pending[f->npending - 1], time_ns, why);
+	} else {
+		f->any = true;
+		f->last_ns = time_ns;
+		f->pending[f->npending] = (struct flight_freeze){0};
+		mark(&f->pending[f->npending++], time_ns, why);
+	}
+	pthread_mutex_unlock(&f->lock);
+}
+
+void flight_stats(struct flight *f, struct flight_stats *ret)
+{
+	pthread_mutex_lock(&f->lock);
+	*ret = f->stats;
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* Its time is over, or the window begins to lose what was before. */
+static bool is_due(const struct flight *f, const struct flight_freeze *z)
+{
+	uint64_t at_ns = z->marks[0].time_ns, since_ns = live_window_since_ns(f->window);
+	return at_ns + f->options.after_ns + LATE_NS <= f->upto_ns ||
+	       (since_ns > f->lost_ns && since_ns + f->options.before_ns > at_ns &&
+		at_ns <= f->upto_ns);
+}
+
+/* Takes the first that is due; false: there is none. */
+static bool take_due(struct flight *f, bool at_end, struct flight_freeze *ret)
+{
+	size_t i = 0;
+	pthread_mutex_lock(&f->lock);
+	while (i < f->npending && !at_end && !is_due(f, &f->pending[i]))
+		i++;
+	bool due = i < f->npending;
+	if (due) {
+		*ret = f->pending[i];
+		memmove(&f->pending[i], &f->pending[i + 1],
+			(--f->npending - i) * sizeof(f->pending[0]));
+	}
+	pthread_mutex_unlock(&f->lock);
+	return due;
+}
+
+/* ---- writing ---- */
+
+static void *write_copy(void *arg)
+{
+	struct flight *f = arg;
+	struct err e = {""};
+	char *path;
+	uint64_t time_ns = realtime_ns() - (monotonic_ns() - f->mark.time_ns);
+	int rc = flight_file_write(&f->options, f->copy, time_ns, &path, &e);
+	row_window_free(f->copy);
+	f->copy = NULL;
+	flight_files_bound(&f->options, rc ? NULL : path);
+	pthread_mutex_lock(&f->lock);
+	f->stats.files += !rc;
+	f->stats.failed += rc != 0;
+	pthread_mutex_unlock(&f->lock);
+	if (f->options.written)
+		f->options.written(f->options.ctx, path, f->mark.why, rc ? &e : NULL);
+	free(path);
+	atomic_store(&f->written, true);
+	return NULL;
+}
+
+static void await_writer(struct flight *f)
+{
+	if (f->writes)
+		pthread_join(f->writer, NULL);
+	f->writes = false;
+}
+
+static bool writer_is_busy(struct flight *f)
+{
+	if (f->writes && atomic_load(&f->written))
+		await_writer(f);
+	return f->writes;
+}
+
+/* Without a thread the one that looks writes: a file that is late is better than none. */
+static void start_writer(struct flight *f)
+{
+	atomic_store(&f->written, false);
+	f->writes = !thread_start(&f->writer, write_copy, f);
+	if (f->writes)
+		pthread_setname_np(f->writer, "eacgm-flight");
+	else
+		write_copy(f);
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static struct flight_span span_of(const struct flight *f, uint64_t at_ns)
+{
+	const struct flight_options *o = &f->options;
+	struct flight_span s = {.from_ns = at_ns > o->before_ns ? at_ns - o->before_ns : 0,
+				.until_ns = at_ns + o->after_ns};
+	if (s.until_ns > f->upto_ns)
+		s.until_ns = later(f->upto_ns, at_ns); /* it ended before */
+	s.since_ns = later(later(s.from_ns, f->began_ns), live_window_since_ns(f->window));
+	if (s.since_ns > s.until_ns)
+		s.since_ns = s.until_ns;
+	s.whole_ns = later(s.since_ns, live_window_whole_ns(f->window));
+	return s;
+}
+
+static void freeze(struct flight *f, const struct flight_freeze *z)
+{
+	struct flight_span span = span_of(f, z->marks[0].time_ns);
+	f->mark = z->marks[0];
+	f->copy = flight_copy(live_window_as_taken(f->window), &f->kept, &span, z);
+	start_writer(f);
+}
+
+/* ---- the looker ---- */
+
+static void note_begin(struct flight *f, const struct session_view *v)
+{
+	const struct feed_batch *b = v->batch;
+	for (size_t i = 0; i < b->metas.len && !f->began_ns; i++)
+		if (!strcmp(v->names->string(v->names->ctx, b->metas.data[i].key),
+			    "start_monotonic_ns"))
+			f->began_ns = strtoull(
+				v->names->string(v->names->ctx, b->metas.data[i].value), NULL, 10);
+	if (!f->began_ns)
+		f->began_ns = b->upto_ns;
+}
+
+/* Before a batch is taken: room for what comes after a trigger. */
+static void fit_window(struct flight *f)
+{
+	pthread_mutex_lock(&f->lock);
+	bool grows = f->npending != 0;
+	pthread_mutex_unlock(&f->lock);
+	if (grows == f->grown)
+		return;
+	f->grown = grows;
+	f->lost_ns = live_window_since_ns(f->window);
+	live_window_bound(f->window, f->options.window_bytes * (grows ? 2 : 1));
+}
+
+void flight_batch(void *flight, const struct session_view *v)
+{
+	struct flight *f = flight;
+	struct flight_freeze z;
+	if (!f->began_ns)
+		note_begin(f, v);
+	fit_window(f);
+	live_window_take(f->window, v);
+	flight_kept_take(&f->kept, v->batch);
+	f->upto_ns = later(f->upto_ns, v->upto_ns);
+	if (!writer_is_busy(f) && take_due(f, false, &z))
+		freeze(f, &z);
+}
+
+void flight_end(void *flight, const struct session_view *v)
+{
+	struct flight *f = flight;
+	struct flight_freeze z;
+	(void)v;
+	await_writer(f);
+	/* nothing is late any more */
+	f->upto_ns = later(f->upto_ns, live_window_as_taken(f->window)->tables->last_ns);
+	while (take_due(f, true, &z)) {
+		freeze(f, &z);
+		await_writer(f);
+	}
+}
+
+void flight_free(struct flight *f)
+{
+	if (!f)
+		return;
+	await_writer(f);
+	live_window_free(f->window);
+	flight_kept_free(&f->kept);
+	pthread_mutex_destroy(&f->lock);
+	free(f);
+}

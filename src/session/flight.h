@@ -1,0 +1,53 @@
+/* flight.h - the trace of the moments before: holds the last rows of a session in memory, and when
+ * it is told that something happened writes those around it into a recording like any other. One
+ * who looks at a session's rows (session_live.h). Decides nothing of what is worth a file. */
+#pragma once
+
+#include "base/output_file.h"
+#include "session/session_live.h"
+
+struct flight_options {
+	const char *folder; /* where files go: made with mode 0700 if it is not there */
+	struct output_owner owner;
+	/* Of rows. From a trigger until its file is copied out twice as much, so that what comes
+	 * after does not drive out what was before; while a file is written, a copy of its rows. */
+	size_t window_bytes;
+	/* In a file is what overlaps the time from before_ns before a trigger to after_ns after. It
+	 * ends earlier where rows come so fast that they would drive out what was before. */
+	uint64_t before_ns, after_ns;
+	/* Of files in the folder that have names as ours, the oldest go; the new one never does.
+	 * Age by the name's time. 0: no limit. */
+	uint32_t most_files;
+	uint64_t most_bytes, most_age_ns;
+	/* A trigger this near to the last that has a file of its own belongs to that. */
+	uint64_t least_apart_ns;
+	/* From the thread that writes: a file is there, or could not be written, and why not. May
+	 * be NULL. */
+	void (*written)(void *ctx, const char *path, const char *why, const struct err *failed);
+	void *ctx;
+};
+
+struct flight_stats {
+	uint64_t triggers;
+	uint64_t joined; /* of these: belong to the file of another */
+	uint64_t files;	 /* written whole */
+	uint64_t failed;
+};
+
+/* The options' strings live as long as it. */
+struct flight *flight_new(const struct flight_options *o);
+/* The thread that looks has ended. Waits for the file that is written; what flight_end did not
+ * write is forgotten. */
+void flight_free(struct flight *f);
+
+/* For struct session_live. At the end what was triggered is written at once, with the seconds that
+ * there are, and is on the disk on return. */
+void flight_batch(void *flight, const struct session_view *v);
+void flight_end(void *flight, const struct session_view *v);
+
+/* From any thread; time_ns: CLOCK_MONOTONIC, 0 or what is to come = now. why: one sentence, of
+ * which some 200 bytes are kept. Never waits for a disk. */
+void flight_trigger(struct flight *f, uint64_t time_ns, const char *why);
+
+/* From any thread. */
+void flight_stats(struct flight *f, struct flight_stats *ret);

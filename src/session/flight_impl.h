@@ -1,0 +1,62 @@
+/* flight_impl.h - inside of the flight recorder; for the flight*.c files only. */
+#pragma once
+
+#include "base/map64.h"
+#include "events/window.h"
+#include "session/flight.h"
+
+#define FLIGHT_WHY_BYTES 256
+#define FLIGHT_MARKS	 16 /* triggers of a file that have an event; all are counted */
+
+struct flight_mark {
+	uint64_t time_ns;
+	char why[FLIGHT_WHY_BYTES];
+};
+
+/* What a file is to be of. */
+struct flight_freeze {
+	uint64_t triggers; /* that it is for */
+	size_t nmarks;	   /* one at least: the first is what it is called by */
+	struct flight_mark marks[FLIGHT_MARKS];
+};
+
+/* ---- flight_kept.c: what the window does not hold ---- */
+
+/* What was lost of one cause, when it was noticed. */
+struct flight_loss {
+	uint64_t time_ns;
+	uint32_t cause; /* string of the session; FLIGHT_OVERRUN */
+	uint64_t count;
+};
+#define FLIGHT_OVERRUN UINT32_MAX /* what the queue to the looker had no room for */
+
+struct flight_kept {
+	struct row_vec rows[ROW_KINDS]; /* the latest of some kinds, with the session's strings */
+	struct map64 lost;		/* cause << 32 | CPU -> so far */
+	VEC(struct flight_loss) losses;
+};
+
+void flight_kept_take(struct flight_kept *k, const struct feed_batch *b);
+void flight_kept_free(struct flight_kept *k);
+
+/* ---- flight_copy.c ---- */
+
+struct flight_span {
+	uint64_t from_ns, until_ns;
+	uint64_t since_ns; /* from when on it has all rows that came; not before from_ns */
+	uint64_t whole_ns; /* likewise, and none was left out; not before that */
+};
+
+/* The rows of a span, and of the tables what these need, with numbers of its own: depends on
+ * nothing else. rows: of the window, with the session's strings. */
+struct row_window *flight_copy(const struct row_source *rows, const struct flight_kept *kept,
+			       const struct flight_span *span, const struct flight_freeze *freeze);
+
+/* ---- flight_file.c ---- */
+
+/* Writes it into the folder. *ret_path is how the file is called, malloc'ed, also where it could
+ * not be written. time_ns: CLOCK_REALTIME of the trigger. */
+int flight_file_write(const struct flight_options *o, struct row_window *rows, uint64_t time_ns,
+		      char **ret_path, struct err *e);
+/* Takes away what is over the limits; newest: the path of a file that stays, or NULL. */
+void flight_files_bound(const struct flight_options *o, const char *newest);

@@ -1,0 +1,90 @@
+/* flight_kept.c - the latest rows of kinds of which there are few and that the window does not
+ * hold, and what was lost when. Rows count losses since the session began; a file is of some
+ * seconds. */
+#include "session/flight_impl.h"
+
+#define ROWS_MOST   1024 /* of a kind; then the older half goes */
+#define LOSSES_MOST 4096 /* then those of one cause become one, of the latest time */
+
+static void take_rows(struct flight_kept *k, const struct feed_batch *b, enum row_kind kind)
+{
+	const struct row_kind_info *info = row_kind_info(kind);
+	const struct row_vec *rows = feed_rows(b, kind);
+	struct row_vec *to = &k->rows[kind];
+	if (rows->len)
+		memcpy(row_vec_add(to, info->row_bytes, rows->len), rows->data,
+		       rows->len * info->row_bytes);
+	if (to->len <= ROWS_MOST)
+		return;
+	size_t gone = to->len - ROWS_MOST / 2;
+	memmove(to->data, to->data + gone * info->row_bytes, ROWS_MOST / 2 * info->row_bytes);
+	to->len = ROWS_MOST / 2;
+}
+
+/* At the time of the latest: more than there was rather than less. */
+static void fold_losses(struct flight_kept *k)
+{
+	struct map64 of_cause = {0};
+	size_t left = 0;
+	for (size_t i = k->losses.len; i-- > 0;) {
+		struct flight_loss *l = &k->losses.data[i];
+		uint64_t at;
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there are losses */
+		if (map64_get(&of_cause, l->cause, &at)) {
+			k->losses.data[at].count += l->count;
+			l->count = 0;
+		} else {
+			map64_set(&of_cause, l->cause, i);
+		}
+	}
+	for (size_t i = 0; i < k->losses.len; i++)
+		if (k->losses.data[i].count)
+			k->losses.data[left++] = k->losses.data[i];
+	k->losses.len = left;
+	map64_free(&of_cause);
+}
+
+static void lose(struct flight_kept *k, uint64_t time_ns, uint32_t cause, uint64_t count)
+{
+	if (!count)
+		return;
+	struct flight_loss *last = k->losses.len ? &k->losses.data[k->losses.len - 1] : NULL;
+	if (last && last->cause == cause && last->time_ns == time_ns) {
+		last->count += count;
+		return;
+	}
+	if (k->losses.len >= LOSSES_MOST)
+		fold_losses(k);
+	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): room has data */
+	*vec_push(&k->losses) = (struct flight_loss){time_ns, cause, count};
+}
+
+/* There are as many totals as causes and CPUs. */
+static void take_loss(struct flight_kept *k, uint64_t time_ns, const struct m_loss *row)
+{
+	uint64_t key = (uint64_t)row->cause << 32 | row->cpu, before = 0;
+	map64_get(&k->lost, key, &before);
+	if (row->count <= before)
+		return;
+	map64_set(&k->lost, key, row->count);
+	lose(k, time_ns, row->cause, row->count - before);
+}
+
+void flight_kept_take(struct flight_kept *k, const struct feed_batch *b)
+{
+	take_rows(k, b, ROW_NOTE);
+	take_rows(k, b, ROW_WINDOW);
+	take_rows(k, b, ROW_ANOMALY);
+	take_rows(k, b, ROW_INCIDENT);
+	for (size_t i = 0; i < b->losses.len; i++)
+		take_loss(k, b->upto_ns, &b->losses.data[i]);
+	lose(k, b->upto_ns, FLIGHT_OVERRUN, b->overruns);
+}
+
+void flight_kept_free(struct flight_kept *k)
+{
+	for (size_t kind = 0; kind < ROW_KINDS; kind++)
+		free(k->rows[kind].data);
+	map64_free(&k->lost);
+	vec_free(&k->losses);
+}
