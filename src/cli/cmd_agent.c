@@ -378,7 +378,7 @@ static int run_with(const struct catalog *catalog, const struct args *a)
 				    .target_text = "jobs",
 				    .catalog = catalog,
 				    .target = &target,
-				    .texts = true,
+				    .live_texts = true,
 				    .always_on = true,
 				    .jobs_alone = true};
 	if (args_has(a, "pid") + args_has(a, "cgroup") + args_has(a, "all") > 1)

@@ -301,7 +301,7 @@ static void take_probe(struct pipeline *p, struct pipeline_probe *in)
 
 uint32_t pipeline_kept_string(struct pipeline *p, const char *s)
 {
-	return p->forgets && !p->keeps_texts ? 0 : rec_string_z(p->writer, s);
+	return p->forgets ? 0 : rec_string_z(p->writer, s);
 }
 
 static void take_note(struct pipeline *p, const struct message *m)

@@ -88,8 +88,6 @@ void pipeline_watch_hangs(struct pipeline *p, void (*tell)(void *ctx, const char
 /* Likewise, for what runs for days and keeps nothing: processes are forgotten some time after their
  * end, not only their threads and mappings, and caches that have grown are dropped. */
 void pipeline_forget_ended(struct pipeline *p);
-/* After it: names of processes and texts of events stay nevertheless, for those who look. */
-void pipeline_keep_texts(struct pipeline *p);
 
 /* Likewise: any process may tell calls (pipeline_told_call), and those that come otherwise wait for
  * these from the first on. */

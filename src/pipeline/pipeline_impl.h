@@ -184,7 +184,6 @@ struct pipeline {
 	VEC(uint32_t) free_processes;	 /* of the list */
 	VEC(struct ended_process) ended; /* that are to be forgotten */
 	bool forgets;			 /* all of them: nothing is kept */
-	bool keeps_texts;		 /* nevertheless */
 	uint64_t forgot_ns;
 	struct map64 strings;  /* REC_STRING id -> recording string + 1 */
 	struct map64 unread;   /* hash of process and page: no strings are read there */

@@ -54,7 +54,6 @@ struct session_live;
 struct session_options {
 	const char *output;			/* NULL: nothing is kept */
 	const struct segments_limits *segments; /* NULL: the output is one file */
-	bool texts; /* with no output: names of processes, texts of events are there all the same */
 	struct output_owner owner; /* of the recording */
 	const struct catalog *catalog;
 	const struct target *target;
