@@ -32,6 +32,11 @@ void pipeline_forget_ended(struct pipeline *p)
 	p->forgets = true;
 }
 
+void pipeline_keep_texts(struct pipeline *p)
+{
+	p->keeps_texts = true;
+}
+
 static void forget_thread(struct pipeline *p, uint32_t tgid, uint32_t tid)
 {
 	uint64_t key = (uint64_t)tgid << 32 | tid, index;

@@ -301,6 +301,12 @@ static void take_probe(struct pipeline *p, struct pipeline_probe *in)
 
 uint32_t pipeline_kept_string(struct pipeline *p, const char *s)
 {
+	return p->forgets && !p->keeps_texts ? 0 : rec_string_z(p->writer, s);
+}
+
+/* Of connections: they are as many as there are clients. */
+static uint32_t kept_address(struct pipeline *p, const char *s)
+{
 	return p->forgets ? 0 : rec_string_z(p->writer, s);
 }
 
@@ -351,9 +357,9 @@ static void take_gpu(struct pipeline *p, struct message *m)
 
 static void take_connection(struct pipeline *p, struct message *m)
 {
-	m->connection.source = pipeline_kept_string(p, m->a);
-	m->connection.destination = pipeline_kept_string(p, m->b);
-	m->connection.opener = pipeline_kept_string(p, m->c);
+	m->connection.source = kept_address(p, m->a);
+	m->connection.destination = kept_address(p, m->b);
+	m->connection.opener = kept_address(p, m->c);
 	emit_connection(p, &m->connection);
 }
 

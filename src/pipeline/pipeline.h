@@ -89,6 +89,11 @@ void pipeline_watch_hangs(struct pipeline *p, void (*tell)(void *ctx, const char
  * end, not only their threads and mappings, and caches that have grown are dropped. */
 void pipeline_forget_ended(struct pipeline *p);
 
+/* After that: rows that only a recording's readers look at have their texts all the same, but those
+ * of connections, for a listener who makes recordings of them. The writer's max_string_bytes
+ * bounds them. */
+void pipeline_keep_texts(struct pipeline *p);
+
 /* Likewise: any process may tell calls (pipeline_told_call), and those that come otherwise wait for
  * these from the first on. */
 void pipeline_await_told(struct pipeline *p);

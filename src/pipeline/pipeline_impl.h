@@ -184,6 +184,7 @@ struct pipeline {
 	VEC(uint32_t) free_processes;	 /* of the list */
 	VEC(struct ended_process) ended; /* that are to be forgotten */
 	bool forgets;			 /* all of them: nothing is kept */
+	bool keeps_texts;		 /* though it forgets */
 	uint64_t forgot_ns;
 	struct map64 strings;  /* REC_STRING id -> recording string + 1 */
 	struct map64 unread;   /* hash of process and page: no strings are read there */
@@ -291,7 +292,7 @@ void codes_tell_losses(struct pipeline *p);
 /* The smallest of the `most` largest numbers, which all differ; sorts them. */
 uint64_t forget_since(uint64_t *numbers, size_t n, size_t most);
 
-/* The string of a row that only the recording's readers look at: 0 where nothing is kept. */
+/* The string of a row that only a recording's readers look at: 0 where there will be none. */
 uint32_t pipeline_kept_string(struct pipeline *p, const char *s);
 /* Names: false when the id's record has not come yet. */
 bool pipeline_string(const struct pipeline *p, uint64_t id, uint64_t *ret);

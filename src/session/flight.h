@@ -1,6 +1,7 @@
 /* flight.h - the trace of the moments before: holds the last rows of a session in memory, and when
  * it is told that something happened writes those around it into a recording like any other. One
- * who looks at a session's rows (session_live.h). Decides nothing of what is worth a file. */
+ * who looks at a session's rows (session_live.h); where the session keeps no recording it needs
+ * its live_texts. Decides nothing of what is worth a file. */
 #pragma once
 
 #include "base/output_file.h"

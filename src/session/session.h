@@ -99,6 +99,7 @@ struct session_options {
 	/* session_live.h: who looks at the rows, each on a thread of its own */
 	const struct session_live *live;
 	size_t nlive;
+	bool live_texts; /* one of them makes recordings of rows: pipeline_keep_texts */
 	/* What there is to say meanwhile, from any thread; NULL: nobody hears it. */
 	void (*say)(void *ctx, const char *sentence);
 	void *say_ctx;

@@ -33,6 +33,8 @@ int session_output_open(struct session *s, struct err *e)
 	s->pipeline = pipeline_new(out->writer, "/proc", &readers);
 	if (!o->output)
 		pipeline_forget_ended(s->pipeline);
+	if (o->live_texts)
+		pipeline_keep_texts(s->pipeline);
 	if (out->segments) {
 		struct event_listener listener = segments_listener(out->segments);
 		pipeline_listen(s->pipeline, &listener);

@@ -249,6 +249,7 @@ static void a_file_has_the_rows_around_its_trigger(void **state)
 	assert_int_equal(t->processes.len, 1);
 	assert_int_equal(t->processes.data[0].start_ns, 300 * MS);
 	assert_true(t->processes.data[0].joined);
+	assert_string_equal(string_of(t, t->processes.data[0].comm), "python");
 	assert_int_equal(t->events.len, 1);
 	assert_int_equal(t->events.data[0].time_ns, TRIGGER_NS);
 	assert_string_equal(string_of(t, t->events.data[0].entity), "eacgm");

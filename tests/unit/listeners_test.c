@@ -268,6 +268,40 @@ static void threads_are_forgotten(bool kept)
 	end(&h);
 }
 
+static bool is_text(const struct heard *h, const char *text)
+{
+	for (size_t i = 0; i < h->strings.len; i++)
+		if (!strcmp(h->strings.data[i], text))
+			return true;
+	return false;
+}
+
+static void texts_are_told(bool kept)
+{
+	struct heard h;
+	begin(&h, NULL, NULL);
+	pipeline_forget_ended(h.p);
+	if (kept)
+		pipeline_keep_texts(h.p);
+	pipeline_event(h.p, 5, "gpu 0", "xid", "79: it has fallen off the bus");
+	pipeline_connection(
+		h.p, &(struct pipeline_connection){{.pid = 1}, "10.0.0.1:1", "10.0.0.2:2", ""});
+	pipeline_pass_end(h.p);
+	assert_int_equal(h.rows[ROW_EVENT], 1);
+	assert_int_equal(is_text(&h, "79: it has fallen off the bus"), kept);
+	assert_int_equal(h.rows[ROW_CONNECTION], 1);
+	assert_false(is_text(&h, "10.0.0.1:1"));
+	end(&h);
+}
+
+/* Where nothing is kept, only a listener who asks for them has those of events. */
+static void test_texts_are_told(void **state)
+{
+	(void)state;
+	texts_are_told(false);
+	texts_are_told(true);
+}
+
 static void test_threads_are_forgotten(void **state)
 {
 	(void)state;
@@ -479,6 +513,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows_are_heard),
 		cmocka_unit_test(test_nothing_is_kept),
+		cmocka_unit_test(test_texts_are_told),
 		cmocka_unit_test(test_threads_are_forgotten),
 		cmocka_unit_test(test_a_number_is_used_again),
 		cmocka_unit_test(test_strings_are_bounded),
