@@ -320,6 +320,13 @@ static void write_own(struct exposition *x, const struct agent_view *v)
 	write_number(x, "eacgm_left_out_total", FAMILY_COUNTER,
 		     "Functions, processes and counters that found no room among these metrics.",
 		     (double)v->series->left_out);
+	if (v->freezes) {
+		write_number(x, "eacgm_freezes_total", FAMILY_COUNTER,
+			     "Recordings of the moments before something happened.",
+			     (double)v->frozen);
+		write_number(x, "eacgm_freeze_failures_total", FAMILY_COUNTER,
+			     "Recordings that could not be written.", (double)v->unfrozen);
+	}
 	write_number(x, "eacgm_traced_processes", FAMILY_GAUGE, "Processes that are traced.",
 		     s->processes);
 }

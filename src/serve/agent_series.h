@@ -24,7 +24,9 @@ struct agent_view {
 	const struct agent_causes *causes;
 	const char *host; /* the host's name */
 	const char *version;
-	bool dcgm; /* also the names of NVIDIA's dcgm-exporter */
+	bool freezes; /* the last seconds are kept, and written when something happens: */
+	uint64_t frozen, unfrozen; /* files; those that could not be written */
+	bool dcgm;		   /* also the names of NVIDIA's dcgm-exporter */
 };
 
 void agent_series_write(struct exposition *x, const struct agent_view *v);

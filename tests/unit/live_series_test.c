@@ -105,7 +105,12 @@ static char *metrics(void)
 	static const struct live_state state;
 	static const struct agent_causes causes;
 	struct exposition x = {0};
-	agent_series_write(&x, &(struct agent_view){&s, &state, &causes, "host", "1", true});
+	agent_series_write(&x, &(struct agent_view){.series = &s,
+						    .state = &state,
+						    .causes = &causes,
+						    .host = "host",
+						    .version = "1",
+						    .dcgm = true});
 	buf_byte(&x.text, 0);
 	return (char *)x.text.data;
 }

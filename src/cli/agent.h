@@ -1,0 +1,48 @@
+/* agent.h - what `eacgm agent` knows, from what comes from its session, and what it answers. Three
+ * threads: the first runs the session, the session's that looks at rows brings the state up to
+ * date, and the server's answers; they share the state under its lock. */
+#pragma once
+
+#include <pthread.h>
+
+#include "base/outlet.h"
+#include "cli/watch_steps.h"
+#include "serve/agent_series.h"
+#include "serve/http_server.h"
+#include "session/flight.h"
+#include "session/live_rates.h"
+#include "session/session_detect.h"
+
+#define AGENT_HOST_BYTES 256
+
+struct agent {
+	struct outlet err;
+	pthread_mutex_t lock; /* of the next four */
+	struct live_state state;
+	struct live_series series;
+	struct agent_causes causes;
+	uint64_t last_batch_ns;
+	struct live_rates *rates; /* those of the thread that looks at rows */
+	struct watch_steps *steps;
+	struct session_detect *detect; /* NULL: nothing is judged */
+	struct flight *flight;	       /* NULL: nothing is frozen; of any thread */
+	uint64_t steps_taken_ns;
+	char host[AGENT_HOST_BYTES];
+	bool dcgm;
+};
+
+/* judged, frozen: NULL where that is not done; what they call is set here. */
+void agent_open(struct agent *a, struct session_detect_options *judged,
+		struct flight_options *frozen);
+void agent_close(struct agent *a);
+
+/* For the session: who looks at its rows, at most SESSION_DETECT_LOOKERS; returns how many. */
+size_t agent_lookers(struct agent *a, struct session_live ret[static SESSION_DETECT_LOOKERS]);
+void agent_say(void *agent, const char *sentence);
+
+/* What the server answers; its ctx is the agent. */
+extern const struct http_route agent_routes[];
+extern const size_t agent_routes_len;
+
+/* SIGUSR1 freezes: to be called in the program's first thread. */
+void agent_catch_signal(void);
