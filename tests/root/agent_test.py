@@ -2,6 +2,7 @@
 """agent_test.py - `eacgm agent`: what it serves of jobs that it was not told of, by Prometheus's rules
 and dcgm-exporter's names, what it refuses, and that nothing of it stays."""
 
+import json
 import os
 import re
 import shutil
@@ -175,6 +176,83 @@ def _(t):
     ours = re.sub(r"^(# \w+ )?DCGM_.*\n", "", a.get()[0], flags=re.M)  # NVIDIA's names are its own
     r = subprocess.run([promtool, "check", "metrics"], input=ours, capture_output=True, text=True)
     expect(r.returncode == 0 and not r.stdout + r.stderr, r.stdout + r.stderr)
+    a.end()
+
+
+def frozen(a, folder, n):
+    """The n-th file that is there, when the agent has said so."""
+    a.t.wait_for(lambda: a.said().count("froze ") >= n, "file %d: %s" % (n, a.said()))
+    return os.path.join(folder, sorted(os.listdir(folder))[n - 1])
+
+
+def rows_of(t, path):
+    r = t.run([EACGM, "export", path, "-f", "jsonl", "-o", "-"])
+    expect(r.status == 0, r)
+    return [json.loads(line) for line in r.out.splitlines()]
+
+
+@test("what was before: asked for, by a signal, by an error of a GPU", 90)
+def _(t):
+    folder = t.path("freezes")
+    a = Agent(t, "--budget", "100%", "--layers", "user,gpu", *probes(PUSH), "--freeze", folder,
+              "--freeze-before", "2s", "--freeze-after", "500ms",
+              env=fake_nvml(t, "count 1\nxid 0 79\n"))
+    first = frozen(a, folder, 1)  # the error is there from the beginning
+    events = [row for row in rows_of(t, first) if row["type"] == "event"]
+    expect([e for e in events if e["name"] == "freeze" and "xid of gpu 0: 79" in e["text"]], events)
+    job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1")
+    t.wait_for(lambda: "eacgm_calls_total" in a.samples(), "calls")
+    a.samples()
+    q = urllib.request.Request("http://127.0.0.1:%d/freeze" % a.port, method="POST", data=b"")
+    expect(urllib.request.urlopen(q, timeout=20).status == 202, "asked")
+    os.kill(a.p.pid, signal.SIGUSR1)
+    t.wait_for(lambda: a.p.poll() is None and a.samples()["eacgm_freezes_total"][0][1] >= 1, "it")
+    a.end()  # what was asked for belongs to the first file, or is written at the end
+    t.kill(job)
+    said = a.said()
+    expect("froze " in said and "cannot freeze" not in said, said)
+
+
+@test("the file has each call of its time, and one agent after another finds the folder", 90)
+def _(t):
+    folder = t.path("freezes")
+    for turn in (1, 2):
+        a = Agent(t, "--detect", "--layers", "user", *probes(PUSH), "--freeze", folder,
+                  "--freeze-before", "300ms", "--freeze-after", "200ms", "--freeze-files", "2",
+                  group=None if turn == 1 else a.group)
+        never = t.path("never%d" % turn)
+        job = start_in(t, a.group, target("calls"), "until", never, "1")
+        t.wait_for(lambda: "eacgm_calls_total" in a.samples(), "calls")
+        os.kill(a.p.pid, signal.SIGUSR1)
+        path = frozen(a, folder, 1) if turn == 1 else None
+        t.wait_for(lambda: a.said().count("froze ") == 1, "a file")
+        path = path or os.path.join(folder, sorted(os.listdir(folder))[-1])
+        open(never, "w").close()
+        job.wait(20)
+        rows = rows_of(t, path)
+        at = next(row["time_ns"] for row in rows if row["type"] == "event" and
+                  row["name"] == "freeze" and "SIGUSR1" in row["text"])
+        calls = [c for c in rows if c["type"] == "call" and c["name"] == "target_push"]
+        expect(calls and {c["pid"] for c in calls} == {job.pid}, "calls: %d" % len(calls))
+        expect(calls[-1]["start_ns"] > at + 1e8 and
+               all(at - 3e8 <= c["start_ns"] + c["duration_ns"] and c["start_ns"] <= at + 2e8
+                   for c in calls), "from %r to %r around %r" % (
+                       calls[0]["start_ns"], calls[-1]["start_ns"], at))
+        given = [c["args"]["a"] for c in calls]  # from 0 to 999, and again
+        expect(all(y == (x + 1) % 1000 for x, y in zip(given, given[1:])),
+               "a call of its time is missing")
+        a.end()
+    expect(len(os.listdir(folder)) == 2, os.listdir(folder))
+
+
+@test("a folder for files that cannot be had: a line each, and the agent goes on")
+def _(t):
+    in_the_way = t.path("file")
+    open(in_the_way, "w").close()
+    a = Agent(t, "--freeze", in_the_way, "--freeze-after", "100ms")
+    os.kill(a.p.pid, signal.SIGUSR1)
+    t.wait_for(lambda: "cannot freeze (SIGUSR1)" in a.said(), a.said())
+    t.wait_for(lambda: a.samples()["eacgm_freeze_failures_total"] == [({}, 1)], "counted")
     a.end()
 
 
