@@ -1,6 +1,5 @@
 /* processes.c - processes and threads of the recording, made on first sight, and what
  * they have mapped. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -11,32 +10,8 @@
 #include "base/program_name.h"
 #include "pipeline/pipeline_impl.h"
 #include "symbolize/proc_cgroup.h"
+#include "symbolize/proc_labels.h"
 #include "symbolize/proc_program.h"
-
-/* The rank that the launcher gave: the only environment variables that are ever read. */
-static int32_t rank_of(const char *proc_root, uint32_t pid)
-{
-	static const char *const names[] = {
-		"RANK=", "OMPI_COMM_WORLD_RANK=", "PMI_RANK=", "SLURM_PROCID="};
-	char path[256], env[65536];
-	snprintf(path, sizeof(path), "%s/%u/environ", proc_root, pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	ssize_t len = read(fd, env, sizeof(env) - 1);
-	close(fd);
-	if (len <= 0)
-		return -1;
-	env[len] = 0;
-	for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
-		for (const char *v = env; v < env + len; v += strlen(v) + 1) {
-			size_t key = strlen(names[n]);
-			if (!strncmp(v, names[n], key) && v[key] >= '0' && v[key] <= '9')
-				return (int32_t)strtol(v + key, NULL, 10);
-		}
-	}
-	return -1;
-}
 
 /* What an interpreter runs. Of its arguments nothing else is kept. */
 static uint32_t script_of(struct pipeline *p, struct known_process *k)
@@ -95,9 +70,10 @@ static void read_identity(struct pipeline *p, struct known_process *k)
 	k->row.cpu_limit = proc_cpu_limit(p->proc_root, "/sys/fs/cgroup", pid);
 	if (!proc_parent(p->proc_root, pid, &parent) && !k->row.parent_pid)
 		k->row.parent_pid = (uint32_t)parent;
-	int32_t rank = rank_of(p->proc_root, k->row.pid);
-	if (rank >= 0)
-		k->row.rank = rank;
+	struct proc_labels labels;
+	proc_labels_read(&labels, p->proc_root, pid);
+	if (labels.rank >= 0)
+		k->row.rank = labels.rank;
 }
 
 static struct known_process *known(struct pipeline *p, uint32_t tgid)

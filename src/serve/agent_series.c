@@ -166,23 +166,40 @@ static void write_counters(struct exposition *x, const struct agent_view *v)
 
 /* ---- jobs ---- */
 
+static const char *there(const char *text)
+{
+	return text[0] ? text : NULL;
+}
+
 static void write_jobs(struct exposition *x, const struct agent_view *v)
 {
 	exposition_family(x, "eacgm_process_info", FAMILY_GAUGE,
 			  "A process that calls what is traced; the value is 1.");
 	for (size_t i = 0; i < v->series->processes.len; i++) {
 		const struct live_process *p = &v->series->processes.data[i];
-		char pid[16], parent[16], rank[16];
+		const struct proc_labels *l = &p->labels;
+		char pid[16], parent[16], rank[16], local_rank[16], world_size[16];
 		if (!p->called || p->end_ns)
 			continue;
 		snprintf(pid, sizeof(pid), "%u", p->pid);
 		snprintf(parent, sizeof(parent), "%u", p->parent);
 		snprintf(rank, sizeof(rank), "%d", p->rank);
-		const struct label labels[] = {{"pid", pid},
-					       {"parent", parent},
-					       {"comm", p->comm},
-					       {"script", p->script[0] ? p->script : NULL},
-					       {"rank", p->rank >= 0 ? rank : NULL}};
+		snprintf(local_rank, sizeof(local_rank), "%d", l->local_rank);
+		snprintf(world_size, sizeof(world_size), "%d", l->world_size);
+		const struct label labels[] = {
+			{"pid", pid},
+			{"parent", parent},
+			{"comm", p->comm},
+			{"script", p->script[0] ? p->script : NULL},
+			{"rank", p->rank >= 0 ? rank : NULL},
+			{"local_rank", l->local_rank >= 0 ? local_rank : NULL},
+			{"world_size", l->world_size >= 0 ? world_size : NULL},
+			{"job", there(l->job)},
+			{"launcher", there(l->launcher)},
+			{"pod", there(l->pod)},
+			{"namespace", there(l->pod_namespace)},
+			{"pod_uid", there(l->pod_uid)},
+			{"container", there(l->container)}};
 		exposition_sample(x, labels, LEN(labels), 1);
 	}
 }

@@ -13,6 +13,7 @@
 #include "base/buffer.h"
 #include "base/layer.h"
 #include "base/map64.h"
+#include "symbolize/proc_labels.h"
 
 #define SERIES_METRICS	 (1 << 15)
 #define SERIES_FUNCTIONS (1 << 13) /* by process and function */
@@ -50,7 +51,8 @@ struct live_process {
 	char script[64]; /* what its interpreter runs; "" none */
 	int32_t rank;	 /* -1 unknown */
 	uint64_t start_ns, end_ns;
-	bool called; /* it made calls that are traced: a job */
+	bool called;		   /* it made calls that are traced: a job */
+	struct proc_labels labels; /* of a job */
 };
 
 struct live_gpu_id {

@@ -69,8 +69,9 @@ class Agent:
         expect(self.p.wait(30) == 0, self.said())
 
 
-def start_in(t, group, *args):
-    return t.start(["sh", "-c", "echo $$ > %s/cgroup.procs; exec \"$@\"" % group, "sh", *args])
+def start_in(t, group, *args, **env):
+    return t.start(["sh", "-c", "echo $$ > %s/cgroup.procs; exec \"$@\"" % group, "sh", *args],
+                   env=dict(os.environ, **env))
 
 
 @test("a job that starts under its eyes: who it is, its calls, exactly, and its counters")
@@ -89,13 +90,20 @@ def _(t):
         return [v for labels, v in rows if labels["function"] == "target_push" and
                 labels["pid"] == str(job.pid) and labels["layer"] == "user"]
     t.wait_for(lambda: calls() == [600], "600 calls: %r" % calls())
-    lives = start_in(t, a.group, target("calls"), "until", t.path("never"), "1")
+    lives = start_in(t, a.group, target("calls"), "until", t.path("never"), "1", RANK="3",
+                     LOCAL_RANK="1", WORLD_SIZE="8", SLURM_JOB_ID="4711", SECRET="s3cr3t",
+                     POD_NAME='train"0')
 
     def info():
         return [labels for labels, v in a.samples().get("eacgm_process_info", [])
                 if labels["pid"] == str(lives.pid) and v == 1]
     t.wait_for(info, "a job that lives")
-    expect(info()[0]["comm"] == "calls", info())
+    labels = info()[0]
+    expect({k: labels.get(k) for k in ("comm", "rank", "local_rank", "world_size", "job", "launcher",
+                                       "pod")} == {
+        "comm": "calls", "rank": "3", "local_rank": "1", "world_size": "8", "job": "4711",
+        "launcher": "slurm", "pod": 'train\\"0'}, labels)
+    expect("s3cr3t" not in a.get()[0], "a value that nobody asked for")
     t.wait_for(lambda: [v for labels, v in a.samples().get("eacgm_process_rss_bytes", [])
                         if labels["pid"] == str(lives.pid) and v > 0], "its memory")
     t.kill(lives)
