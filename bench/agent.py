@@ -53,6 +53,14 @@ def run_job(group, device, seconds, python):
     return [float(word) for word in out.split()]
 
 
+def cgroup2():
+    with open("/proc/mounts") as f:
+        for line in f:
+            if line.split()[2] == "cgroup2":
+                return line.split()[1]
+    sys.exit("no cgroup v2 tree is mounted")
+
+
 def own_cpu_s(pid):
     total = 0
     for task in os.listdir("/proc/%d/task" % pid):
@@ -72,6 +80,8 @@ class Agent:
         self.p = subprocess.Popen([eacgm, "agent", "--cgroup", group, "--listen", "127.0.0.1:0",
                                    "--budget", budget], stderr=self.log, stdout=self.log)
         while "attached to" not in self.said():
+            if self.p.poll() is not None:
+                sys.exit(self.said())
             time.sleep(0.05)
         self.port = int(re.search(r"127\.0\.0\.1:(\d+)", self.said()).group(1))
         self.began, self.cpu_s = time.monotonic(), own_cpu_s(self.p.pid)
@@ -105,7 +115,7 @@ def main():
     a.add_argument("--python", default="/usr/bin/python3")
     a.add_argument("--out")
     o = a.parse_args()
-    group = "/sys/fs/cgroup/eacgm-bench-%d" % os.getpid()
+    group = os.path.join(cgroup2(), "eacgm-bench-%d" % os.getpid())
     os.mkdir(group)
     device = "cuda" if o.cuda else "cpu"
     slower, own, memory = {"time": [], "CPU time": []}, [], []
