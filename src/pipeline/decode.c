@@ -202,6 +202,7 @@ static bool convert(struct pipeline *p, const struct rec_call_stack *record, boo
 	use_comm(p, probe, in, out);
 	if (probe->has_text)
 		forget_texts(p, probe, in);
+	pipeline_made_call(p, in->tgid);
 	out->thread = pipeline_thread_of(p, in->tgid, in->tid);
 	shim_ops_thread(p, in->tgid, out->thread);
 	p->ready.len++;

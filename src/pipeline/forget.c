@@ -37,6 +37,11 @@ void pipeline_keep_texts(struct pipeline *p)
 	p->keeps_texts = true;
 }
 
+void pipeline_tell_jobs_alone(struct pipeline *p)
+{
+	p->jobs_alone = true;
+}
+
 static void forget_thread(struct pipeline *p, uint32_t tgid, uint32_t tid)
 {
 	uint64_t key = (uint64_t)tgid << 32 | tid, index;

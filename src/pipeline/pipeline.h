@@ -89,6 +89,10 @@ void pipeline_watch_hangs(struct pipeline *p, void (*tell)(void *ctx, const char
  * end, not only their threads and mappings, and caches that have grown are dropped. */
 void pipeline_forget_ended(struct pipeline *p);
 
+/* Likewise, of a session on all of a host: processes that make no traced call are not told, nor
+ * what their threads waited for, ran, or were interrupted by. */
+void pipeline_tell_jobs_alone(struct pipeline *p);
+
 /* After that: rows that only a recording's readers look at have their texts all the same, but those
  * of connections, for a listener who makes recordings of them. The writer's max_string_bytes
  * bounds them. */

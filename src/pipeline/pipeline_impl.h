@@ -76,6 +76,7 @@ struct known_process {
 	struct m_process row;
 	uint32_t executable;	 /* string: its path, where row.command is a link to it; else 0 */
 	bool nameless;		 /* it had ended when it was met: what it was called is not known */
+	bool job;		 /* it made a call that is traced; where jobs alone are told */
 	bool forkserver;	 /* of Python: its children are workers */
 	struct known_maps *maps; /* newest; NULL = none */
 	uint32_t generation;	 /* raised by exec */
@@ -183,6 +184,7 @@ struct pipeline {
 	VEC(struct known_process) process_list;
 	VEC(uint32_t) free_processes;	 /* of the list */
 	VEC(struct ended_process) ended; /* that are to be forgotten */
+	bool jobs_alone;		 /* are told: pipeline_tell_jobs_alone */
 	bool forgets;			 /* all of them: nothing is kept */
 	bool keeps_texts;		 /* though it forgets */
 	uint64_t forgot_ns;
@@ -424,6 +426,10 @@ void shim_ops_tell_silent(struct pipeline *p);
 
 /* Processes and threads, made on first sight. */
 struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid);
+/* Whether what its threads did is told. */
+bool pipeline_is_told(struct pipeline *p, uint32_t tgid);
+/* Before the rows of a call. */
+void pipeline_made_call(struct pipeline *p, uint32_t tgid);
 uint32_t pipeline_thread_of(struct pipeline *p, uint32_t tgid, uint32_t tid);
 /* The same; name: what it is called should it have ended. */
 uint32_t pipeline_thread_named(struct pipeline *p, uint32_t tgid, uint32_t tid, const char *name);

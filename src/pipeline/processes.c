@@ -82,6 +82,27 @@ static struct known_process *known(struct pipeline *p, uint32_t tgid)
 	return map64_get(&p->processes, tgid, &i) ? &p->process_list.data[i] : NULL;
 }
 
+/* Where jobs alone are told, from its first call on. */
+static void tell(struct pipeline *p, const struct known_process *k)
+{
+	if (!p->jobs_alone || k->job)
+		emit_process(p, &k->row);
+}
+
+bool pipeline_is_told(struct pipeline *p, uint32_t tgid)
+{
+	return !p->jobs_alone || pipeline_process_of(p, tgid)->job;
+}
+
+void pipeline_made_call(struct pipeline *p, uint32_t tgid)
+{
+	struct known_process *k = p->jobs_alone ? pipeline_process_of(p, tgid) : NULL;
+	if (!k || k->job)
+		return;
+	k->job = true;
+	tell(p, k);
+}
+
 static struct known_process *make_known(struct pipeline *p, uint32_t tgid)
 {
 	uint64_t i = p->process_list.len;
@@ -93,7 +114,7 @@ static struct known_process *make_known(struct pipeline *p, uint32_t tgid)
 	map64_set(&p->processes, tgid, i);
 	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): likewise */
 	k->row = (struct m_process){.pid = tgid, .rank = -1, .start_ns = monotonic_ns()};
-	k->forkserver = false;
+	k->forkserver = k->job = false;
 	if (k->generation) /* in the place of one that was forgotten: its names are void */
 		k->exec_ns = k->row.start_ns;
 	return k;
@@ -110,7 +131,7 @@ struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid)
 	k->row.joined = true;
 	k->cpu_before_ns = process_cpu_ns((pid_t)tgid);
 	read_identity(p, k);
-	emit_process(p, &k->row);
+	tell(p, k);
 	return k;
 }
 
@@ -232,7 +253,7 @@ void pipeline_take_used(struct pipeline *p, uint32_t tgid, uint64_t cpu_ns)
 	if (!k || k->row.end_ns) /* its end told better */
 		return;
 	k->row.cpu_ns = used_ns(k, cpu_ns);
-	emit_process(p, &k->row);
+	tell(p, k);
 }
 
 void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
@@ -285,7 +306,7 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 	default:
 		return;
 	}
-	emit_process(p, &k->row);
+	tell(p, k);
 }
 
 static void put_map(struct pipeline *p, uint32_t pid, const struct proc_map *m,

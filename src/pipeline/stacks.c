@@ -300,6 +300,8 @@ static enum wait_reason reason_of(struct pipeline *p, const struct rec_sample *r
 
 static void put_sample(struct pipeline *p, const struct rec_sample *r, uint32_t stack)
 {
+	if (!pipeline_is_told(p, r->tgid))
+		return;
 	char waker[sizeof(r->waker) + 1] = "", comm[sizeof(r->comm) + 1] = "";
 	memcpy(waker, r->waker, sizeof(r->waker));
 	memcpy(comm, r->comm, sizeof(r->comm));

@@ -57,6 +57,8 @@ void stalls_add(struct pipeline *p, const struct rec_stall *r)
 		p->bad_records++;
 		return;
 	}
+	if (!pipeline_is_told(p, r->tgid))
+		return;
 	emit_stall(p, &(struct m_stall){
 			      .start_ns = r->start_ns,
 			      .end_ns = r->start_ns + r->duration_ns,
@@ -85,6 +87,8 @@ void stalls_add_sums(struct pipeline *p, const struct rec_stall_sums *r)
 {
 	char comm[sizeof(r->comm) + 1] = "";
 	memcpy(comm, r->comm, sizeof(r->comm));
+	if (!pipeline_is_told(p, r->tgid))
+		return;
 	uint32_t thread = pipeline_thread_named(p, r->tgid, r->tid, comm);
 	if (!is_news(p, thread, r->until_ns))
 		return;

@@ -161,6 +161,8 @@ void waits_add(struct pipeline *p, const struct rec_wait *r)
 		p->bad_records++;
 		return;
 	}
+	if (!pipeline_is_told(p, r->tgid))
+		return;
 	emit_wait(p, &(struct m_wait){
 			     .start_ns = r->start_ns,
 			     .end_ns = r->start_ns + r->duration_ns,
@@ -189,6 +191,8 @@ void waits_add_sums(struct pipeline *p, const struct rec_wait_sums *r)
 {
 	char comm[sizeof(r->comm) + 1] = "";
 	memcpy(comm, r->comm, sizeof(r->comm));
+	if (!pipeline_is_told(p, r->tgid))
+		return;
 	uint32_t thread = pipeline_thread_named(p, r->tgid, r->tid, comm);
 	if (!is_news(p, thread, r))
 		return;

@@ -344,7 +344,7 @@ static void write_own(struct exposition *x, const struct agent_view *v)
 		write_number(x, "eacgm_freeze_failures_total", FAMILY_COUNTER,
 			     "Recordings that could not be written.", (double)v->unfrozen);
 	}
-	write_number(x, "eacgm_traced_processes", FAMILY_GAUGE, "Processes that are traced.",
+	write_number(x, "eacgm_job_processes", FAMILY_GAUGE, "Processes that call what is traced.",
 		     s->processes);
 }
 

@@ -54,7 +54,7 @@ struct session_live;
 struct session_options {
 	const char *output;			/* NULL: nothing is kept */
 	const struct segments_limits *segments; /* NULL: the output is one file */
-	struct output_owner owner; /* of the recording */
+	struct output_owner owner;		/* of the recording */
 	const struct catalog *catalog;
 	const struct target *target;
 	uint32_t layers;
@@ -71,8 +71,10 @@ struct session_options {
 	/* For what is there for days beside everything: rings of 32 MB in all, less often a look at
 	 * processes and counters. */
 	bool always_on;
-	bool jobs_alone; /* counters of processes: of those alone that have mapped what is probed */
-	bool disk_io;	 /* what processes of the host have disks do */
+	/* Processes are told, and what their threads did, from their first call on; counters have
+	 * those that have mapped what is probed. */
+	bool jobs_alone;
+	bool disk_io;	   /* what processes of the host have disks do */
 	bool counts_waits; /* how long threads wait, and why: cheap */
 	/* what the GPU did, through the CUPTI shim */
 	enum gpu_timeline gpu_timeline;

@@ -33,6 +33,8 @@ int session_output_open(struct session *s, struct err *e)
 	s->pipeline = pipeline_new(out->writer, "/proc", &readers);
 	if (!o->output)
 		pipeline_forget_ended(s->pipeline);
+	if (o->jobs_alone)
+		pipeline_tell_jobs_alone(s->pipeline);
 	if (o->live_texts)
 		pipeline_keep_texts(s->pipeline);
 	if (out->segments) {
