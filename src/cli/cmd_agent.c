@@ -18,6 +18,7 @@
 #define PORT		 9477
 #define BUDGET		 0.01
 #define SAMPLE_HZ	 99
+#define CAUSES_BYTES	 (24u << 20) /* of rows that causes are found in */
 #define FREEZE_MB	 16
 #define FREEZE_BEFORE_NS 10000000000ULL
 #define FREEZE_AFTER_NS	 5000000000ULL
@@ -235,6 +236,7 @@ static int options_of(struct session_options *o, struct wanted *w, const struct 
 	if (!o->frequent)
 		o->layers = agent_layers(o->catalog);
 	if (args_has(a, "detect")) { /* as `eacgm watch`: a cause is found by what was waited for */
+		w->judged.window_bytes = CAUSES_BYTES;
 		o->sample_hz = SAMPLE_HZ;
 		o->counts_waits = o->counts_stalls = o->disk_io = true;
 	}

@@ -9,6 +9,8 @@
 #include "incident/anomaly_text.h"
 #include "session/live_setting.h"
 
+#define WINDOW_BYTES (128u << 20) /* for causes, unless told */
+
 struct session_detect {
 	struct session_detect_options options;
 	struct detector *detector;
@@ -85,7 +87,8 @@ struct session_detect *session_detect_new(const struct session_detect_options *o
 {
 	struct session_detect *d = xcalloc(1, sizeof(*d));
 	d->options = *o;
-	d->diagnose = session_diagnose_new(o->incident, o->ctx);
+	d->diagnose = session_diagnose_new(o->window_bytes ? o->window_bytes : WINDOW_BYTES,
+					   o->incident, o->ctx);
 	d->detector = detector_new(&(struct detector_options){
 		.model = o->model,
 		.alarms_per_hour = o->alarms_per_hour,

@@ -11,7 +11,6 @@
 #include "session/live_window.h"
 #include "symbolize/demangle.h"
 
-#define WINDOW_BYTES (128u << 20)
 #define FIRST_NS     700000000ULL   /* after it was told: more of it is there */
 #define SOON_NS	     1000000000ULL  /* then while nothing is known, each time twice as long */
 #define AGAIN_NS     2000000000ULL  /* once something is, each time twice as long */
@@ -45,12 +44,13 @@ struct session_diagnose {
 	const struct session_view *view; /* of this batch */
 };
 
-struct session_diagnose *session_diagnose_new(incident_told_fn *tell, void *ctx)
+struct session_diagnose *session_diagnose_new(size_t window_bytes, incident_told_fn *tell,
+					      void *ctx)
 {
 	struct session_diagnose *d = xcalloc(1, sizeof(*d));
 	d->tell = tell;
 	d->ctx = ctx;
-	d->window = live_window_new(WINDOW_BYTES);
+	d->window = live_window_new(window_bytes);
 	pthread_mutex_init(&d->lock, NULL);
 	return d;
 }
