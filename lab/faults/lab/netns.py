@@ -194,7 +194,7 @@ class Link:
     addresses = ("10.77.0.1", "10.77.0.2")
 
     def __init__(self, rate_bits):
-        self.rate_bits, self.dropper = rate_bits, None
+        self.rate_bits, self.droppers = rate_bits, []
         self.spaces = [new_space(), new_space()]
         with Inside(self.spaces[0]):
             add_pair(self.NAME, self.NAME, self.spaces[1])
@@ -210,14 +210,14 @@ class Link:
             with Inside(space):
                 limit_rate(self.NAME, rate_bits)
 
-    def drop(self, share):
-        """0: no more."""
-        if self.dropper is not None:
-            os.close(self.dropper)
-            self.dropper = None
-        if share:
-            with Inside(self.spaces[1]):
-                self.dropper = drop_packets(self.NAME, share)
+    def drop(self, share, both_ways=False):
+        """Of what comes to the second space, or to either; 0: no more."""
+        for fd in self.droppers:
+            os.close(fd)
+        self.droppers = []
+        for space in self.spaces[0 if both_ways else 1:] if share else []:
+            with Inside(space):
+                self.droppers.append(drop_packets(self.NAME, share))
 
     def close(self):
         self.drop(0)
