@@ -50,6 +50,8 @@ static void on_signal(struct session_host *h)
 	struct signalfd_siginfo info;
 	if (read(h->signal_fd, &info, sizeof(info)) != sizeof(info))
 		return;
+	if (info.ssi_signo == SIGHUP && h->hooks.hangup && !h->hooks.hangup(h->hooks.ctx))
+		return;
 	h->interrupted_ns = monotonic_ns();
 	if (info.ssi_signo != SIGINT || !h->options.command || ++h->interrupts > 1)
 		session_stop(h->session);
@@ -132,6 +134,8 @@ static void say_attached(const struct session_host *h)
 			       o->output ? "; Ctrl-C ends the recording" : "");
 	o->say(o->say_ctx, text);
 	free(text);
+	if (h->hooks.attached)
+		h->hooks.attached(h->hooks.ctx, &a);
 }
 
 static void follow(struct session_host *h, const atomic_bool *stop)
@@ -165,6 +169,8 @@ int session_host_run(struct session_host *h, const atomic_bool *stop, struct ses
 			say_attached(h);
 		if (!rc) {
 			follow(h, stop);
+			if (h->hooks.ends)
+				h->hooks.ends(h->hooks.ctx);
 			session_finish(h->session, ret, e);
 		}
 		unblock_signals(h);

@@ -6,12 +6,23 @@
 
 #include "session/session.h"
 
+/* What a command wants to be asked or told, each NULL: nothing. On the thread that runs the
+ * session. */
+struct session_host_hooks {
+	void *ctx;
+	void (*attached)(void *ctx, const struct session_attached *a);
+	void (*ends)(void *ctx); /* its end has begun */
+	bool (*hangup)(
+		void *ctx); /* SIGHUP: whether the session ends; it does where this is NULL */
+};
+
 struct session_host {
 	struct session *session;
 	struct session_options options; /* as given, and what the environment says */
 	int signal_fd;
-	sigset_t before; /* the signals that were blocked */
-	int interrupts;	 /* Ctrl-C, where there is a command */
+	sigset_t before;		 /* the signals that were blocked */
+	struct session_host_hooks hooks; /* set after session_host_open */
+	int interrupts;			 /* Ctrl-C, where there is a command */
 	uint64_t interrupted_ns;
 	uint64_t trimmed_ns; /* when memory was given back last */
 };

@@ -38,6 +38,7 @@ KINDS = {  # fuzz target -> what its inputs are, and its share
     "sections": ("kernels' names, sections", 2), "unwind": ("unwind tables", 5),
     "cpython": ("CPython's memory", 5), "cpython_lines": ("CPython's line tables", 4),
     "jit_names": ("maps of made code", 3), "gpu_spans": ("the shim's ring", 3), "catalog": ("catalogs", 3),
+    "agent_config": ("an agent's files", 2),
     "proc": ("files of /proc and cgroups", 2), "command_line": ("command lines", 2),
     "kernel_symbols": ("the kernel's functions", 1), "file_facts": ("answers about files", 2),
     "call_rings": ("rings of processes' calls", 3), "prologue": ("functions' beginnings", 2),

@@ -304,6 +304,58 @@ def _(t):
     a.end()
 
 
+def write(path, text):
+    with open(path, "w") as f:
+        f.write(text)
+    return path
+
+
+@test("options of a file: the command line wins; SIGHUP ends it where the file can be used")
+def _(t):
+    group = make_cgroup(t, "agent")
+    catalog = write(t.path("c.yaml"), "catalog: 1\nlayer: mine\nlibraries: [\"libtarget.so*\"]\n"
+                    "probes:\n  - id: x.push\n    symbols: target_push\n")
+    whole = ("listen: 127.0.0.1:1\nbudget: 100%%\ncatalogs: [%s]\nlayers: [mine, gpu]\n"
+             "freeze:\n  folder: %s\ndcgm: false\n" % (catalog, t.path("freezes")))
+    path = write(t.path("agent.yaml"), whole)
+    a = Agent(t, "-c", path, group=group, env=fake_nvml(t, "count 1\n"))  # --listen is told there
+    start_in(t, group, target("calls"), "threads", "10", "1").wait(20)
+    t.wait_for(lambda: [v for labels, v in a.samples().get("eacgm_calls_total", [])
+                        if labels["layer"] == "mine" and v == 10], "calls by the file's catalog")
+    expect("eacgm_freezes_total" in a.samples() and "DCGM" not in a.get()[0], "the file's options")
+    for n, (text, why) in enumerate((
+            ("budget: 1%\nlayers: [mine\n", "agent.yaml:3:1: not YAML"),
+            ("layers: [none]\n", "agent.yaml:1:10: layers: there is no layer 'none'"),
+            ("freeze:\n  files: x\n", "agent.yaml:2:10: freeze.files: takes a number"))):
+        write(path, text)
+        os.kill(a.p.pid, signal.SIGHUP)
+        t.wait_for(lambda: a.said().count("goes on as before") == n + 1 and why in a.said(), why)
+        expect(a.get("/healthz")[0] == "ok\n", "it goes on")
+    write(path, whole.replace("dcgm: false", "dcgm: true"))
+    os.kill(a.p.pid, signal.SIGHUP)
+    expect(a.p.wait(30) == 0 and "SIGHUP: ends" in a.said(), a.said())
+    a = Agent(t, "-c", path, group=group, env=fake_nvml(t, "count 1\n"))
+    t.wait_for(lambda: "DCGM_FI_DEV_GPU_TEMP" in a.samples(), "GPUs, as the file says now")
+    a.end()
+
+
+@test("files that are wrong: one line with the place, and nothing is started")
+def _(t):
+    for text, why in (("colour: x\n", "1:1: colour: unknown key"),
+                      ("freeze:\n  befor: 1s\n", "2:3: freeze.befor: unknown key, did you mean"),
+                      ("detect: [a]\n", "1:9: detect: expected a value, found a list"),
+                      ("freeze: {memory_mb: 99999}\n", "1:21: freeze.memory_mb: takes a number"),
+                      ("layers: [no]\n", "1:10: layers: there is no layer 'no'"),
+                      ("listen: 0.0.0.0:1\n", "1:9: listen: '0.0.0.0' is no loopback"),
+                      ("#" * 70000, "larger than 65536 bytes")):
+        path = write(t.path("agent.yaml"), text)
+        r = t.run([EACGM, "agent", "-c", path])
+        expect(r.status == 2 and not r.out and path + ":" in r.err and why in r.err and
+               len(r.err.splitlines()) == 1, r)
+    r = t.run([EACGM, "agent", "-c", t.path("none")])
+    expect(r.status == 2 and "No such file" in r.err and len(r.err.splitlines()) == 1, r)
+
+
 @test("addresses that it does not listen on")
 def _(t):
     for where, why in (("0.0.0.0:9477", "no loopback"), ("127.0.0.1", "no ADDRESS:PORT"),

@@ -1,0 +1,163 @@
+/* agent_options.c - reads them, each by itself: agent_config.c checks one at a time. */
+#include "cli/agent_options.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "cli/alarm_options.h"
+#include "session/session.h"
+
+#define PORT		 9477
+#define BUDGET		 0.01
+#define FREEZE_MB	 16
+#define FREEZE_BEFORE_NS 10000000000ULL
+#define FREEZE_AFTER_NS	 5000000000ULL
+#define FREEZE_MOST_NS	 600000000000ULL
+#define FREEZE_APART_NS	 30000000000ULL
+#define FREEZE_FILES	 20
+#define FREEZE_BYTES	 (1ULL << 30)
+#define FREEZE_LEAST	 1000000ULL
+#define FREEZE_MOST	 100000000000000ULL
+
+static bool is_loopback(const char *address)
+{
+	return !strncmp(address, "127.", 4) || !strcmp(address, "::1");
+}
+
+/* "127.0.0.1:9477", "[::1]:9477". */
+static int read_listen(struct agent_options *o, const struct args *a, struct err *e)
+{
+	const char *text = args_get(a, "listen");
+	const char *colon = text ? strrchr(text, ':') : NULL;
+	strcpy(o->where.address, "127.0.0.1");
+	o->where.port = PORT;
+	if (!text)
+		return 0;
+	char *end = NULL;
+	unsigned long port = colon ? strtoul(colon + 1, &end, 10) : 0;
+	bool bracket = text[0] == '[' && colon > text + 1 && colon[-1] == ']';
+	size_t len = colon ? (size_t)(colon - text) - 2 * bracket : 0;
+	if (!colon || end == colon + 1 || *end || port > 65535 || !len ||
+	    len >= sizeof(o->where.address))
+		return err_set(e, EINVAL, "--listen: '%s' is no ADDRESS:PORT", text);
+	memcpy(o->where.address, text + bracket, len);
+	o->where.address[len] = 0;
+	o->where.port = (uint16_t)port;
+	if (!is_loopback(o->where.address))
+		return err_set(e, EINVAL,
+			       "--listen: '%s' is no loopback address (127.0.0.1, [::1]); there is "
+			       "no TLS and no token yet, so the agent serves this host alone",
+			       o->where.address);
+	return 0;
+}
+
+static int read_budget(struct agent_options *o, const struct args *a, struct err *e)
+{
+	const char *text = args_get(a, "budget");
+	char *end = NULL;
+	o->budget = args_has(a, "detect") ? 0 : BUDGET;
+	if (!text)
+		return 0;
+	double percent = strtod(text, &end);
+	if (end == text || (*end && strcmp(end, "%")) || !(percent >= 0.1 && percent <= 100))
+		return err_set(e, EINVAL, "--budget: '%s' is not a percentage from 0.1 to 100",
+			       text);
+	o->budget = percent / 100;
+	return 0;
+}
+
+static int read_duration(struct agent_options *o, const struct args *a, struct err *e)
+{
+	return args_time(a, "duration", 100000000, DURATION_MOST_NS, &o->duration_ns, e);
+}
+
+static int read_alarms(struct agent_options *o, const struct args *a, struct err *e)
+{
+	return alarm_limits_of(a, &o->judged.alarms_per_hour, &o->judged.least_effect, e);
+}
+
+static int read_folder(struct agent_options *o, const struct args *a, struct err *e)
+{
+	(void)e;
+	o->frozen.folder = args_get(a, "freeze");
+	o->frozen.least_apart_ns = FREEZE_APART_NS;
+	return 0;
+}
+
+static int read_before(struct agent_options *o, const struct args *a, struct err *e)
+{
+	o->frozen.before_ns = FREEZE_BEFORE_NS;
+	return args_time(a, "freeze-before", 0, FREEZE_MOST_NS, &o->frozen.before_ns, e);
+}
+
+static int read_after(struct agent_options *o, const struct args *a, struct err *e)
+{
+	o->frozen.after_ns = FREEZE_AFTER_NS;
+	return args_time(a, "freeze-after", 0, FREEZE_MOST_NS, &o->frozen.after_ns, e);
+}
+
+static int read_memory(struct agent_options *o, const struct args *a, struct err *e)
+{
+	uint64_t megabytes = FREEZE_MB;
+	int rc = args_u64(a, "freeze-memory", 1, 1024, &megabytes, e);
+	o->frozen.window_bytes = megabytes << 20;
+	return rc;
+}
+
+static int read_files(struct agent_options *o, const struct args *a, struct err *e)
+{
+	uint64_t files = FREEZE_FILES;
+	int rc = args_u64(a, "freeze-files", 1, 100000, &files, e);
+	o->frozen.most_files = (uint32_t)files;
+	return rc;
+}
+
+static int read_bytes(struct agent_options *o, const struct args *a, struct err *e)
+{
+	o->frozen.most_bytes = FREEZE_BYTES;
+	return args_u64(a, "freeze-bytes", FREEZE_LEAST, FREEZE_MOST, &o->frozen.most_bytes, e);
+}
+
+static int read_age(struct agent_options *o, const struct args *a, struct err *e)
+{
+	return args_time(a, "freeze-age", 60000000000ULL, TIME_TEXT_MOST_NS, &o->frozen.most_age_ns,
+			 e);
+}
+
+static const struct {
+	const char *name;
+	int (*read)(struct agent_options *o, const struct args *a, struct err *e);
+} readers[] = {
+	{"listen", read_listen},	{"budget", read_budget},
+	{"duration", read_duration},	{"alarms-per-hour", read_alarms},
+	{"least-effect", read_alarms},	{"freeze", read_folder},
+	{"freeze-before", read_before}, {"freeze-after", read_after},
+	{"freeze-memory", read_memory}, {"freeze-files", read_files},
+	{"freeze-bytes", read_bytes},	{"freeze-age", read_age},
+};
+#define READERS (sizeof(readers) / sizeof(readers[0]))
+
+int agent_options_check(const struct args *a, const char *name, struct err *e)
+{
+	struct agent_options o = {0};
+	for (size_t i = 0; i < READERS; i++)
+		if (!strcmp(readers[i].name, name))
+			return readers[i].read(&o, a, e);
+	return 0;
+}
+
+int agent_options_read(struct agent_options *ret, const struct args *a, struct err *e)
+{
+	*ret = (struct agent_options){.detects = args_has(a, "detect"),
+				      .dcgm = !args_has(a, "no-dcgm")};
+	if (args_has(a, "pid") + args_has(a, "cgroup") + args_has(a, "all") > 1)
+		return err_set(e, EINVAL, "give one target: -p PID, --cgroup PATH or --all");
+	if (ret->detects && args_has(a, "budget"))
+		return err_set(e, EINVAL,
+			       "--budget and --detect: what is turned down would be taken for a "
+			       "change of the job");
+	int rc = 0;
+	for (size_t i = 0; i < READERS && !rc; i++)
+		rc = readers[i].read(ret, a, e);
+	return rc;
+}

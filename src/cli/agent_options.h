@@ -1,0 +1,25 @@
+/* agent_options.h - what an agent is asked for, from options of the command line and of its file
+ * alike: what they mean, their bounds, and what is when nobody tells. */
+#pragma once
+
+#include "cli/options.h"
+#include "session/flight.h"
+#include "session/session_detect.h"
+
+struct agent_options {
+	struct {
+		char address[64];
+		uint16_t port;
+	} where;
+	bool detects, dcgm;
+	double budget; /* share of the jobs' processor time, 0: none */
+	uint64_t duration_ns;
+	struct session_detect_options judged;
+	struct flight_options frozen; /* folder NULL: nothing is */
+};
+
+/* All options; strings are those of a. -EINVAL with a sentence. */
+int agent_options_read(struct agent_options *ret, const struct args *a, struct err *e);
+
+/* Whether one option has a value that it takes, whatever the others are. */
+int agent_options_check(const struct args *a, const char *name, struct err *e);

@@ -1,0 +1,255 @@
+/* agent_config_test.c - the file of an agent: each key, every complaint with its place, and what a
+ * command line leaves of it.
+ * links: cli base */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/agent_config.h"
+#include "cli/agent_options.h"
+
+extern const struct command cmd_agent;
+
+static void parse_ok(struct agent_config *c, const char *text)
+{
+	struct err e = {""};
+	if (agent_config_parse(c, &cmd_agent, text, strlen(text), "a.yaml", &e))
+		fail_msg("%s", e.msg);
+}
+
+static void fails(const char *text, const char *says)
+{
+	struct agent_config c;
+	struct err e = {""};
+	assert_true(agent_config_parse(&c, &cmd_agent, text, strlen(text), "a.yaml", &e) < 0);
+	assert_string_equal(e.msg, says);
+	assert_int_equal(c.values.len, 0);
+}
+
+/* The options of a file beside a command line of so many words. */
+static void read_both(struct agent_options *ret, struct args *merged, struct agent_config *c,
+		      const char *text, int argc, char **argv)
+{
+	struct args given;
+	struct err e = {""};
+	parse_ok(c, text);
+	assert_int_equal(args_parse(&given, &cmd_agent, argc, argv, &e), 0);
+	agent_config_merge(merged, &given, c);
+	args_free(&given);
+	if (agent_options_read(ret, merged, &e))
+		fail_msg("%s", e.msg);
+}
+
+static const char whole[] = "listen: \"[::1]:9999\"\n"
+			    "target:\n"
+			    "  pid: [12, 13]\n"
+			    "layers: [cuda, nccl]\n"
+			    "probes: [\"libfoo.so:foo_*\", \"libfoo.so:bar\"]\n"
+			    "catalogs: /etc/eacgm/more.yaml\n"
+			    "everything: true\n"
+			    "detect: true\n"
+			    "alarms_per_hour: 0.5\n"
+			    "least_effect: 20\n"
+			    "freeze:\n"
+			    "  folder: /var/lib/eacgm\n"
+			    "  before: 20s\n"
+			    "  after: 1500ms\n"
+			    "  memory_mb: 32\n"
+			    "  files: 7\n"
+			    "  max_bytes: 2000000\n"
+			    "  max_age: 72h\n"
+			    "dcgm: false\n"
+			    "duration: 1h\n";
+
+static void every_key(void **state)
+{
+	(void)state;
+	struct agent_config c;
+	struct agent_options o;
+	struct args a;
+	read_both(&o, &a, &c, whole, 0, NULL);
+	assert_string_equal(o.where.address, "::1");
+	assert_int_equal(o.where.port, 9999);
+	assert_true(o.detects && !o.dcgm && o.budget == 0);
+	assert_int_equal(o.duration_ns, 3600000000000ULL);
+	assert_true(o.judged.alarms_per_hour == 0.5 && o.judged.least_effect == 0.2);
+	assert_string_equal(o.frozen.folder, "/var/lib/eacgm");
+	assert_int_equal(o.frozen.before_ns, 20000000000ULL);
+	assert_int_equal(o.frozen.after_ns, 1500000000ULL);
+	assert_int_equal(o.frozen.window_bytes, 32 << 20);
+	assert_int_equal(o.frozen.most_files, 7);
+	assert_int_equal(o.frozen.most_bytes, 2000000);
+	assert_int_equal(o.frozen.most_age_ns, 72 * 3600000000000ULL);
+	assert_int_equal(args_count(&a, "pid"), 2);
+	assert_string_equal(args_nth(&a, "pid", 1), "13");
+	assert_string_equal(args_get(&a, "layers"), "cuda,nccl");
+	assert_int_equal(args_count(&a, "probe"), 2);
+	assert_string_equal(args_get(&a, "catalog"), "/etc/eacgm/more.yaml");
+	assert_true(args_has(&a, "everything"));
+	args_free(&a);
+	agent_config_free(&c);
+}
+
+static void nothing_told(void **state)
+{
+	(void)state;
+	static const char *const texts[] = {"", "# nothing\n", "---\n", "{}", "dcgm: true\n"};
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct agent_config c;
+		struct agent_options o;
+		struct args a;
+		read_both(&o, &a, &c, texts[i], 0, NULL);
+		assert_string_equal(o.where.address, "127.0.0.1");
+		assert_true(o.where.port == 9477 && o.budget == 0.01 && o.dcgm && !o.detects);
+		assert_null(o.frozen.folder);
+		args_free(&a);
+		agent_config_free(&c);
+	}
+}
+
+static void the_command_line_wins(void **state)
+{
+	(void)state;
+	char *words[] = {"--listen", "127.0.0.1:1", "--budget", "2%",	  "--all",
+			 "--layers", "torch",	    "--freeze", "/tmp/x", "--probe=libx.so:y"};
+	struct agent_config c;
+	struct agent_options o;
+	struct args a;
+	read_both(&o, &a, &c, whole, 10, words);
+	assert_int_equal(o.where.port, 1);
+	assert_true(o.budget == 0.02 && !o.detects); /* they cannot be together */
+	assert_true(args_has(&a, "all") && !args_has(&a, "pid"));
+	assert_string_equal(args_get(&a, "layers"), "torch");
+	assert_int_equal(args_count(&a, "probe"), 1);
+	assert_string_equal(o.frozen.folder, "/tmp/x");
+	assert_int_equal(o.frozen.most_files, 7); /* not told there */
+	args_free(&a);
+	agent_config_free(&c);
+}
+
+static void targets(void **state)
+{
+	(void)state;
+	static const char *const texts[] = {"target: all", "target: {all: true}"};
+	for (size_t i = 0; i < 2; i++) {
+		struct agent_config c;
+		parse_ok(&c, texts[i]);
+		assert_int_equal(c.values.len, 1);
+		assert_string_equal(c.values.data[0].def->name, "all");
+		agent_config_free(&c);
+	}
+	fails("target: some\n", "a.yaml:1:9: target: expected 'all', or one of the keys pid and "
+				"cgroup");
+	fails("target:\n  pid: 1\n  cgroup: /x\n",
+	      "a.yaml:3:11: target.cgroup: cannot stand beside target.pid in line 2");
+}
+
+static void keys(void **state)
+{
+	(void)state;
+	fails("listn: x\n", "a.yaml:1:1: listn: unknown key, did you mean 'listen'?");
+	fails("freeze:\n  colour: x\n",
+	      "a.yaml:2:3: freeze.colour: unknown key (known: folder, before, after, memory_mb, "
+	      "files, max_bytes, max_age)");
+	fails("folder: x\n",
+	      "a.yaml:1:1: folder: unknown key (known: listen, target, layers, probes, "
+	      "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
+	      "freeze, dcgm, duration)");
+	fails("freeze.folder: x\n",
+	      "a.yaml:1:1: freeze.folder: unknown key (known: listen, target, "
+	      "layers, probes, catalogs, everything, budget, detect, "
+	      "alarms_per_hour, least_effect, freeze, dcgm, duration)");
+	fails("budget: 1%\nlayers: all\nbudget: 2%\n",
+	      "a.yaml:3:1: budget: given twice (first in line 1)");
+	fails("budget: 1%\ndetect: true\n",
+	      "a.yaml:2:9: detect: cannot stand beside budget in line 1");
+}
+
+static void values(void **state)
+{
+	(void)state;
+	fails("budget: much\n", "a.yaml:1:9: budget: 'much' is not a percentage from 0.1 to 100");
+	fails("listen: 0.0.0.0:1\n",
+	      "a.yaml:1:9: listen: '0.0.0.0' is no loopback address (127.0.0.1, [::1]); there is "
+	      "no TLS and no token yet, so the agent serves this host alone");
+	fails("freeze:\n  memory_mb: 0\n",
+	      "a.yaml:2:14: freeze.memory_mb: takes a number of 1 to 1024, not '0'");
+	fails("freeze: {before: 2h}", "a.yaml:1:18: freeze.before: takes a time of 0 to 600 s, as "
+				      "1.5, 20ms or 3m, not '2h'");
+	fails("alarms_per_hour: -1\n",
+	      "a.yaml:1:18: alarms_per_hour: takes a number of 1e-06 to 3600, not '-1'");
+	fails("dcgm: 1\n", "a.yaml:1:7: dcgm: takes true or false, not '1'");
+	fails("detect: [true]\n", "a.yaml:1:9: detect: expected a value, found a list");
+	fails("listen:\n", "a.yaml:1:8: listen: empty");
+	fails("layers: []\n", "a.yaml:1:9: layers: empty list");
+	fails("layers: [[cuda]]\n", "a.yaml:1:10: layers: expected a value, found a list");
+	fails("freeze: /var\n", "a.yaml:1:9: freeze: expected keys and values, found text");
+	fails("probes: {a: b}\n", "a.yaml:1:9: probes: expected a value, found keys and values");
+	fails("listen: \"a\\nb\"\n", "a.yaml:1:9: listen: holds a control character");
+	fails("listen: \"a\\0b\"\n", "a.yaml:1:9: listen: holds a control character");
+}
+
+static void files(void **state)
+{
+	(void)state;
+	fails("- a\n", "a.yaml:1:1: expected keys and values, found a list");
+	fails("a\n", "a.yaml:1:1: expected keys and values, found text");
+	fails("a: &x b\n", "a.yaml:1:1: a: unknown key (known: listen, target, layers, probes, "
+			   "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
+			   "freeze, dcgm, duration)");
+	fails("listen: &x b\n", "a.yaml:1:9: anchors (&name) are not supported");
+	fails("listen: *x\n", "a.yaml:1:9: aliases (*name) are not supported");
+	fails("listen: !!str x\n", "a.yaml:1:9: tags (!name) are not supported");
+	fails("dcgm: true\n---\ndcgm: true\n", "a.yaml:2:1: more than one document in the file");
+	struct agent_config c;
+	struct err e = {""};
+	char *large = xcalloc(1, AGENT_CONFIG_BYTES + 1);
+	memset(large, '#', AGENT_CONFIG_BYTES + 1);
+	assert_int_equal(
+		agent_config_parse(&c, &cmd_agent, large, AGENT_CONFIG_BYTES + 1, "a.yaml", &e),
+		-EFBIG);
+	assert_string_equal(e.msg, "a.yaml: larger than 65536 bytes");
+	free(large);
+	assert_int_equal(agent_config_load(&c, &cmd_agent, "/no/such.yaml", &e), -ENOENT);
+	assert_string_equal(e.msg, "/no/such.yaml: No such file or directory");
+	assert_true(agent_config_load(&c, &cmd_agent, "/", &e) < 0);
+	assert_string_equal(e.msg, "/: cannot be read");
+}
+
+static void blame(void **state)
+{
+	(void)state;
+	struct agent_config c;
+	struct args given = {.command = &cmd_agent};
+	struct err e = {"there is no layer 'x'"}, other = {"there is no process 7"};
+	parse_ok(&c, "layers: [cuda, x]\ntarget: {pid: [6, 7]}\n");
+	agent_config_blame(&c, &given, "layers", &e);
+	assert_string_equal(e.msg, "a.yaml:1:10: layers: there is no layer 'x'");
+	agent_config_blame(&c, &given, "pid", &other);
+	assert_string_equal(other.msg, "a.yaml:2:19: target.pid: there is no process 7");
+	struct err none = {"what"};
+	agent_config_blame(&c, &given, "cgroup", &none);
+	assert_string_equal(none.msg, "what");
+	agent_config_free(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_key),
+		cmocka_unit_test(nothing_told),
+		cmocka_unit_test(the_command_line_wins),
+		cmocka_unit_test(targets),
+		cmocka_unit_test(keys),
+		cmocka_unit_test(values),
+		cmocka_unit_test(files),
+		cmocka_unit_test(blame),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
