@@ -99,6 +99,7 @@ static void on_batch(void *ctx, const struct session_view *v)
 		a->steps_taken_ns = now_ns;
 	}
 	pthread_mutex_unlock(&a->lock);
+	notify_alive(&a->notify, now_ns); /* what /healthz looks at as well */
 }
 
 static void on_end(void *ctx, const struct session_view *v)
@@ -230,6 +231,7 @@ void agent_open(struct agent *a, struct session_detect_options *judged,
 {
 	struct live_state *s = &a->state;
 	pthread_mutex_init(&a->lock, NULL);
+	notify_open(&a->notify);
 	outlet_open(&a->err, STDERR_FILENO, WAIT_BYTES);
 	s->start_ns = monotonic_ns();
 	s->job_cpu = s->probe_cpu = s->own_cpu = s->own_rss_bytes = s->learn_left_s = NAN;
@@ -261,6 +263,7 @@ void agent_close(struct agent *a)
 	live_rates_free(a->rates);
 	watch_steps_free(a->steps);
 	live_series_free(&a->series);
+	notify_close(&a->notify);
 	outlet_close(&a->err, ERR_WAIT_NS);
 	pthread_mutex_destroy(&a->lock);
 }

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/outlet.h"
+#include "cli/notify.h"
 #include "cli/watch_steps.h"
 #include "serve/agent_series.h"
 #include "serve/http_server.h"
@@ -26,6 +27,7 @@ struct agent {
 	struct watch_steps *steps;
 	struct session_detect *detect; /* NULL: nothing is judged */
 	struct flight *flight;	       /* NULL: nothing is frozen; of any thread */
+	struct notify notify; /* signs of life are those of the thread that looks at rows */
 	uint64_t steps_taken_ns;
 	char host[AGENT_HOST_BYTES];
 	bool dcgm;

@@ -179,6 +179,21 @@ static bool ends_on_hangup(void *ctx)
 	return good;
 }
 
+static void on_attached(void *ctx, const struct session_attached *a)
+{
+	struct running *r = ctx;
+	char *text = xasprintf("attached to %zu process%s at %llu places", a->processes,
+			       a->processes == 1 ? "" : "es", (unsigned long long)a->places);
+	notify_state(&r->agent.notify, "READY=1", text);
+	free(text);
+}
+
+static void on_end(void *ctx)
+{
+	struct running *r = ctx;
+	notify_state(&r->agent.notify, "STOPPING=1", "takes its probes out");
+}
+
 static int serve_session(struct http_server *server, struct running *r,
 			 const struct session_options *o, struct err *e)
 {
@@ -188,7 +203,8 @@ static int serve_session(struct http_server *server, struct running *r,
 	int rc = session_host_open(&host, o, e);
 	if (rc)
 		return rc;
-	host.hooks = (struct session_host_hooks){.ctx = r, .hangup = ends_on_hangup};
+	host.hooks = (struct session_host_hooks){
+		.ctx = r, .attached = on_attached, .ends = on_end, .hangup = ends_on_hangup};
 	session_host_block_signals(&before);
 	rc = http_server_start(server, e);
 	if (rc) {

@@ -356,6 +356,41 @@ def _(t):
     expect(r.status == 2 and "No such file" in r.err and len(r.err.splitlines()) == 1, r)
 
 
+@test("systemd is told: ready, alive while batches come, stopping", 90)
+def _(t):
+    group = make_cgroup(t, "agent")
+    for name in (t.path("notify"), "@eacgm-test-%d" % os.getpid()):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.bind(name.replace("@", "\0"))
+            s.settimeout(30)
+            a = Agent(t, group=group, env={"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "1000000"})
+            seen = []
+
+            def until(line, n=1):
+                while sum(line in text.split("\n") for text in seen) < n:
+                    seen.append(s.recv(4096).decode())
+            until("READY=1")
+            expect(any("STATUS=attached to " in text for text in seen), seen)
+            until("WATCHDOG=1", 3)
+            os.kill(a.p.pid, signal.SIGSTOP)  # no batches, no sign of life
+            s.settimeout(1.5)
+            try:
+                while True:
+                    s.recv(4096)  # what was under way
+            except socket.timeout:
+                pass
+            os.kill(a.p.pid, signal.SIGCONT)
+            s.settimeout(30)
+            until("WATCHDOG=1", 4)
+            a.end()
+            until("STOPPING=1")
+    for name in ("", "relative", "@", "/no/such/socket", "/" + "x" * 200, "vsock:2:1"):
+        a = Agent(t, group=group, env={"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "x"})
+        a.end()
+    a = Agent(t, group=group, env={"NOTIFY_SOCKET": t.path("notify"), "WATCHDOG_USEC": "9"})  # nobody reads
+    a.end()
+
+
 @test("addresses that it does not listen on")
 def _(t):
     for where, why in (("0.0.0.0:9477", "no loopback"), ("127.0.0.1", "no ADDRESS:PORT"),
