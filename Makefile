@@ -9,7 +9,7 @@ BUILD_PACKAGES = build-essential g++ clang bpftool libbpf-dev libelf-dev zlib1g-
 TEST_PACKAGES = libcmocka-dev libdw-dev libdebuginfod1 protobuf-compiler python3-torch util-linux
 LINT_PACKAGES = clang-format clang-tidy cppcheck libclang-rt-14-dev
 
-.PHONY: all setup setup-test setup-lint setup-kernels test demo dist format lint fuzz fuzz-campaign sanitize \
+.PHONY: all setup setup-test setup-lint setup-kernels test demo dist deb format lint fuzz fuzz-campaign sanitize \
 	test-kernels test-gpu bench man clean
 
 all: $(BUILD)/build.ninja
@@ -52,6 +52,10 @@ demo: setup-test
 
 dist: all
 	sh tools/dist.sh $(BUILD)
+
+# The Debian package, with the agent as a service: docs/agent.md.
+deb: all
+	sh tools/deb.sh $(BUILD)
 
 format:
 	clang-format -i $$(git ls-files '*.c' '*.h' '*.cc')
