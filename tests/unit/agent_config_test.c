@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -222,6 +223,53 @@ static void files(void **state)
 	assert_string_equal(e.msg, "/: cannot be read");
 }
 
+/* The text of a file of the sources, a zero behind it. */
+static char *source(const char *name)
+{
+	const char *root = getenv("EACGM_SOURCE_ROOT");
+	char *path = xasprintf("%s/%s", root ? root : ".", name);
+	FILE *f = fopen(path, "re");
+	char *text = xcalloc(1, 1 << 16);
+	if (!f)
+		fail_msg("%s: cannot be opened", path);
+	assert_true(fread(text, 1, (1 << 16) - 1, f) < (1 << 16) - 1);
+	fclose(f);
+	free(path);
+	return text;
+}
+
+static void the_pages_example(void **state)
+{
+	(void)state;
+	struct agent_config c;
+	struct err e = {""};
+	char *page = source("docs/agent.md"), *shipped = source("deploy/agent.yaml");
+	char *text = strstr(page, "# /etc/eacgm/agent.yaml\n"),
+	     *end = text ? strstr(text, "```") : 0;
+	assert_non_null(end);
+	*end = 0;
+	if (agent_config_parse(&c, &cmd_agent, text, strlen(text), "docs/agent.md", &e))
+		fail_msg("%s", e.msg);
+	agent_config_free(&c);
+	/* it has every key, but those of another target */
+	for (const struct opt_def *o = cmd_agent.options; o->name; o++) {
+		char *key = xasprintf("%s:", o->name);
+		if (strcmp(o->name, "config") != 0 && strncmp(o->name, "freeze", 6) != 0 &&
+		    strcmp(o->name, "no-dcgm") != 0 && strcmp(o->name, "all") != 0) {
+			char *at = key;
+			while ((at = strchr(at, '-')))
+				*at = '_';
+			if (!strstr(text, key) && !strstr(text, o->name))
+				fail_msg("the example has no %s", key);
+		}
+		free(key);
+	}
+	parse_ok(&c, shipped);
+	agent_config_free(&c);
+	free(page);
+	free(shipped);
+}
+
 static void blame(void **state)
 {
 	(void)state;
@@ -250,6 +298,7 @@ int main(void)
 		cmocka_unit_test(values),
 		cmocka_unit_test(files),
 		cmocka_unit_test(blame),
+		cmocka_unit_test(the_pages_example),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
