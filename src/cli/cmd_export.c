@@ -164,8 +164,11 @@ static int check_usage(const struct args *a, const struct sink_format *format)
 		return usage_error(a->command, "--model is for --detect");
 	if (args_has(a, "detect") && !format->anomalies)
 		return usage_error(a->command, "%s has no place for --detect", format->name);
-	if (args_has(a, "counters") && format->span)
+	if (args_has(a, "counters") && (format->span || format->rows))
 		return usage_error(a->command, "--counters is for csv and jsonl");
+	if (format->needs_file && (!args_has(a, "output") || !strcmp(args_get(a, "output"), "-")))
+		return usage_error(a->command, "%s needs a file to write: --output FILE",
+				   format->name);
 	if (args_has(a, "csv-safe") && !format->no_formulas)
 		return usage_error(a->command, "--csv-safe is for csv");
 	return 0;
@@ -211,8 +214,9 @@ static int run(const struct args *a)
 
 static const struct opt_def options[] = {
 	{'f', "format", "FORMAT",
-	 "perfetto (for ui.perfetto.dev; the default), chrome (Trace Event JSON), csv or jsonl.",
-	 "perfetto|chrome|csv|jsonl", 0},
+	 "perfetto (for ui.perfetto.dev; the default), chrome (Trace Event JSON), csv, jsonl or "
+	 "sqlite (needs -o).",
+	 "perfetto|chrome|csv|jsonl|sqlite", 0},
 	{'o', "output", "FILE",
 	 "Where to write; '-' is the standard output. Unless told, a file beside the recording, "
 	 "with its name and the ending of the format.",
@@ -237,7 +241,9 @@ static const char *const description[] = {
 	"Writes a recording in a format that other tools read. perfetto and chrome are time lines: "
 	"a track for each thread with properly nested calls, their arguments, and counters. csv "
 	"and "
-	"jsonl are rows for one's own analysis.",
+	"jsonl are rows for one's own analysis, sqlite is a database of all that is recorded, to "
+	"be "
+	"asked by 'eacgm query' or anything that reads SQLite.",
 	"The file appears under its name when it is whole: a failure or Ctrl-C leaves nothing, and "
 	"what was there before stays.",
 	NULL,
@@ -246,6 +252,7 @@ static const char *const description[] = {
 static const struct cmd_example examples[] = {
 	{"eacgm export run.eacgm", "Writes run.perfetto-trace, to be opened at ui.perfetto.dev."},
 	{"eacgm export run.eacgm --detect -m job.model", "With marks on what was not normal."},
+	{"eacgm export run.eacgm -f sqlite -o run.db", "A database, for SQL."},
 	{"eacgm export run.eacgm -f jsonl -o - | jq 'select(.flags[]? == \"error\")'",
 	 "The calls that failed."},
 	{0},
@@ -254,7 +261,7 @@ static const struct cmd_example examples[] = {
 const struct command cmd_export = {
 	.name = "export",
 	.synopsis = "FILE [-f FORMAT] [-o OUT] [--detect]",
-	.summary = "write a recording as Perfetto, Chrome, CSV or JSON lines",
+	.summary = "write a recording as Perfetto, Chrome, CSV, JSON lines or SQLite",
 	.description = description,
 	.options = options,
 	.examples = examples,

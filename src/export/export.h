@@ -31,3 +31,7 @@ struct export_options {
  * *ret_skipped. */
 int export_file(const struct row_source *s, const struct sink_format *format, const char *path,
 		const struct export_options *options, uint64_t *ret_skipped, struct err *e);
+
+/* The same of a format whose sink is open already, which is closed; there is no file to name. */
+int export_into(const struct row_source *s, const struct sink_format *format, struct sink *sink,
+		const struct export_options *options, uint64_t *ret_skipped, struct err *e);

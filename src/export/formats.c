@@ -8,6 +8,7 @@ static const struct sink_format *const formats[] = {
 	&sink_chrome,
 	&sink_csv,
 	&sink_jsonl,
+	&sink_sqlite,
 };
 
 const struct sink_format *sink_format(const char *name)

@@ -1,7 +1,7 @@
 /* sink.h - what a format is: one struct of functions, one file, one line in formats.c.
  *
- * A sink writes to a stream that it is given. It does not open, name or rename files, and
- * leaves checking for write errors to the driver (export.c). */
+ * A sink writes to a stream that it is given, or to the stream's file. It does not open, name or
+ * rename files, and leaves checking the stream for write errors to the driver (export.c). */
 #pragma once
 
 #include <stdbool.h>
@@ -37,6 +37,10 @@ struct sink_format {
 	const char *name;      /* "perfetto" */
 	const char *extension; /* of files, without the dot */
 	struct sink *(*open)(FILE *out, const struct rec_tables *t);
+	/* It writes to the file behind the stream, at any place: not to a pipe or a device. */
+	bool needs_file;
+	/* For names of kernels. NULL where the format does without. */
+	void (*demangler)(struct sink *s, demangle_fn *demangle);
 	/* What a spreadsheet would take for a formula is marked as text, from here on. NULL where
 	 * the format is none of theirs. */
 	void (*no_formulas)(struct sink *s);
@@ -47,7 +51,10 @@ struct sink_format {
 	 * has none. */
 	void (*order)(struct sink *s, const struct track_order *order);
 	void (*tables)(struct sink *s); /* once, before all rows */
-	/* Exactly one of the two: calls as they lie in the file, or as nested spans. */
+	/* All bulk rows, of every kind, as they lie in the file; then none of those below that are
+	 * of one kind is there. */
+	void (*rows)(struct sink *s, enum row_kind kind, const void *rows, size_t n);
+	/* Else exactly one of the two: calls as they lie in the file, or as nested spans. */
 	void (*calls)(struct sink *s, const struct m_call *rows, size_t n);
 	void (*span)(struct sink *s, const struct span *span);
 	void (*counters)(struct sink *s, const struct m_counter *rows, size_t n);
@@ -67,13 +74,18 @@ struct sink_format {
 	void (*anomalies)(struct sink *s, const struct anomaly_slices *slices);
 	/* Likewise: incidents with their causes, and whose their time was. */
 	void (*incidents)(struct sink *s, const struct incident_slices *slices);
-	void (*close)(struct sink *s); /* writes what ends the file, and frees */
+	/* Of a sink that needs a file: what went wrong so far, as errno; 0: nothing. */
+	int (*failure)(const struct sink *s);
+	/* Likewise, once after all rows: ends the file. */
+	void (*finish)(struct sink *s);
+	void (*close)(struct sink *s); /* writes what ends a stream, and frees */
 };
 
 extern const struct sink_format sink_perfetto;
 extern const struct sink_format sink_chrome;
 extern const struct sink_format sink_csv;
 extern const struct sink_format sink_jsonl;
+extern const struct sink_format sink_sqlite;
 
 /* The format of a name, NULL when there is none. */
 const struct sink_format *sink_format(const char *name);
