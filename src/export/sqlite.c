@@ -34,8 +34,9 @@ struct sink {
 
 static void fail(struct sink *s, int rc)
 {
+	int code = s->file ? sqlite_file_errno(s->file) : 0;
 	if (rc != SQLITE_OK && rc != SQLITE_DONE && rc != SQLITE_ROW && !s->failed)
-		s->failed = sqlite_errno(s->db, rc);
+		s->failed = code ? code : sqlite_errno(s->db, rc);
 }
 
 static void execute(struct sink *s, const char *sql)
@@ -296,8 +297,8 @@ static void make_schema(struct sink *s)
 {
 	buf_printf(&s->text,
 		   "PRAGMA journal_mode=OFF;PRAGMA synchronous=OFF;PRAGMA locking_mode=EXCLUSIVE;"
-		   "PRAGMA cache_size=-%d;PRAGMA application_id=%d;PRAGMA user_version=%d;BEGIN;",
-		   CACHE_KIB, SQLITE_APPLICATION_ID, SQLITE_SCHEMA_VERSION);
+		   "PRAGMA application_id=%d;PRAGMA user_version=%d;BEGIN;",
+		   SQLITE_APPLICATION_ID, SQLITE_SCHEMA_VERSION);
 	sqlite_create_tables(&s->text, &s->tables);
 	sqlite_create_views(&s->text, &s->tables);
 	execute_text(s);
@@ -392,14 +393,20 @@ static void sqlite_finish(struct sink *s)
 
 /* ---- the sink ---- */
 
-struct sink *sqlite_sink(sqlite3 *db, const struct rec_tables *t)
+static struct sink *new_sink(sqlite3 *db, struct sqlite_file *file, const struct rec_tables *t)
 {
 	struct sink *s = xcalloc(1, sizeof(*s));
 	s->db = db;
+	s->file = file;
 	s->t = t;
 	sqlite_tables_make(&s->tables);
-	if (db)
-		make_schema(s);
+	return s;
+}
+
+struct sink *sqlite_sink(sqlite3 *db, const struct rec_tables *t)
+{
+	struct sink *s = new_sink(db, NULL, t);
+	make_schema(s);
 	return s;
 }
 
@@ -407,10 +414,13 @@ static struct sink *sqlite_open(FILE *out, const struct rec_tables *t)
 {
 	struct sqlite_file *file = sqlite_file_open(fileno(out));
 	int code = errno;
-	struct sink *s = sqlite_sink(file ? sqlite_file_db(file) : NULL, t);
-	s->file = file;
+	struct sink *s = new_sink(file ? sqlite_file_db(file) : NULL, file, t);
 	if (!file)
 		s->failed = code ? code : EIO;
+	buf_printf(&s->text, "PRAGMA cache_size=-%d;", CACHE_KIB);
+	execute_text(s);
+	if (file)
+		make_schema(s);
 	return s;
 }
 

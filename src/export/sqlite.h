@@ -13,6 +13,8 @@ struct sink *sqlite_sink(sqlite3 *db, const struct rec_tables *t);
 struct sqlite_file;
 struct sqlite_file *sqlite_file_open(int fd);
 sqlite3 *sqlite_file_db(const struct sqlite_file *f);
+/* The errno of a read or write that failed; 0: none did. */
+int sqlite_file_errno(const struct sqlite_file *f);
 void sqlite_file_close(struct sqlite_file *f);
 
 /* What went wrong, as errno. rc: SQLite's code of what failed last. */

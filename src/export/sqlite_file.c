@@ -21,13 +21,14 @@ struct sqlite_file {
 	const sqlite3_vfs *plain;
 	char name[48];
 	int fd;
+	int failed; /* errno of what failed last */
 	sqlite3 *db;
 };
 
 /* What SQLite has of the file. */
 struct handle {
 	sqlite3_file base;
-	int fd;
+	struct sqlite_file *of;
 };
 
 int sqlite_errno(sqlite3 *db, int rc)
@@ -53,7 +54,14 @@ int sqlite_errno(sqlite3 *db, int rc)
 
 static int fd_of(sqlite3_file *file)
 {
-	return ((struct handle *)file)->fd;
+	return ((struct handle *)file)->of->fd;
+}
+
+/* SQLite asks for errno when others have used it. */
+static int failed(sqlite3_file *file, int code, int rc)
+{
+	((struct handle *)file)->of->failed = code;
+	return rc;
 }
 
 static int file_close(sqlite3_file *file)
@@ -69,7 +77,7 @@ static int file_read(sqlite3_file *file, void *ret, int n, sqlite3_int64 at)
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
-			return SQLITE_IOERR_READ;
+			return failed(file, errno, SQLITE_IOERR_READ);
 		if (!got) {
 			memset((char *)ret + done, 0, (size_t)(n - done));
 			return SQLITE_IOERR_SHORT_READ;
@@ -87,7 +95,7 @@ static int file_write(sqlite3_file *file, const void *data, int n, sqlite3_int64
 		if (put < 0 && errno == EINTR)
 			continue;
 		if (put <= 0)
-			return put < 0 && errno != ENOSPC ? SQLITE_IOERR_WRITE : SQLITE_FULL;
+			return failed(file, put ? errno : ENOSPC, SQLITE_IOERR_WRITE);
 		done += (int)put;
 	}
 	return SQLITE_OK;
@@ -95,7 +103,9 @@ static int file_write(sqlite3_file *file, const void *data, int n, sqlite3_int64
 
 static int file_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
-	return ftruncate(fd_of(file), size) ? SQLITE_IOERR_TRUNCATE : SQLITE_OK;
+	if (ftruncate(fd_of(file), size))
+		return failed(file, errno, SQLITE_IOERR_TRUNCATE);
+	return SQLITE_OK;
 }
 
 static int file_sync(sqlite3_file *file, int flags)
@@ -108,7 +118,7 @@ static int file_size(sqlite3_file *file, sqlite3_int64 *ret)
 {
 	struct stat st;
 	if (fstat(fd_of(file), &st))
-		return SQLITE_IOERR_FSTAT;
+		return failed(file, errno, SQLITE_IOERR_FSTAT);
 	*ret = st.st_size;
 	return SQLITE_OK;
 }
@@ -168,7 +178,7 @@ static int open_one(sqlite3_vfs *vfs, const char *name, sqlite3_file *ret, int f
 	struct sqlite_file *f = vfs->pAppData;
 	if (!(flags & SQLITE_OPEN_MAIN_DB))
 		return f->plain->xOpen((sqlite3_vfs *)f->plain, name, ret, flags, ret_flags);
-	*(struct handle *)ret = (struct handle){.base = {.pMethods = &methods}, .fd = f->fd};
+	*(struct handle *)ret = (struct handle){.base = {.pMethods = &methods}, .of = f};
 	if (ret_flags)
 		*ret_flags = flags;
 	return SQLITE_OK;
@@ -215,6 +225,11 @@ struct sqlite_file *sqlite_file_open(int fd)
 	sqlite_file_close(f);
 	errno = code;
 	return NULL;
+}
+
+int sqlite_file_errno(const struct sqlite_file *f)
+{
+	return f->failed;
 }
 
 sqlite3 *sqlite_file_db(const struct sqlite_file *f)
