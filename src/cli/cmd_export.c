@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "analyze/autograd.h"
-#include "analyze/steps.h"
 #include "analyze/timeline.h"
 #include "cli/detect_cli.h"
 #include "base/human.h"
+#include "cli/export_steps.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
@@ -77,35 +77,6 @@ static void make_call_flows(struct call_flows *ret, const struct rec_reader *rea
 	call_flows_sort(ret);
 }
 
-static const char *const kind_names[STEPS_KINDS] = STEPS_KIND_NAMES;
-static const char *const phase_names[STEPS_PHASES] = STEPS_PHASE_NAMES;
-_Static_assert(STEPS_PHASES <= STEP_SLICE_PHASES, "a step has more phases than a slice");
-
-static void make_steps(struct step_slices *ret, const struct rec_reader *reader)
-{
-	struct steps steps;
-	steps_make(&steps, rec_source(reader), NULL);
-	ret->phase_names = phase_names;
-	ret->phases = STEPS_PHASES;
-	for (size_t i = 0; i < steps.processes.len; i++) {
-		const struct steps_process *p = &steps.processes.data[i];
-		for (size_t k = 0; k < p->steps.len; k++) {
-			const struct steps_step *s = &p->steps.data[k];
-			struct step_slice *row = vec_push(&ret->rows);
-			*row = (struct step_slice){.start_ns = s->start_ns,
-						   .end_ns = s->end_ns,
-						   .pid = p->pid,
-						   .loop = s->loop,
-						   .index = s->index,
-						   .ops = s->ops,
-						   .launches = s->launches,
-						   .kind = kind_names[p->loops.data[s->loop].kind]};
-			memcpy(row->phase_ns, s->phase_ns, sizeof(s->phase_ns));
-		}
-	}
-	steps_free(&steps);
-}
-
 static int export_to(const struct rec_reader *reader, const struct sink_format *format,
 		     const char *path, const struct judged_slices *judged, const struct args *a,
 		     struct err *e)
@@ -121,7 +92,7 @@ static int export_to(const struct rec_reader *reader, const struct sink_format *
 	if (format->call_flows)
 		make_call_flows(&call_flows, reader);
 	if (format->steps)
-		make_steps(&steps, reader);
+		export_steps_make(&steps, reader);
 	char *verdict = format->verdict ? report_verdict(rec_source(reader)) : NULL;
 	int rc = export_file(rec_source(reader), format, path,
 			     &(struct export_options){.owner = output_owner_from_sudo(),
@@ -140,7 +111,7 @@ static int export_to(const struct rec_reader *reader, const struct sink_format *
 	work_flows_free(&flows);
 	call_flows_free(&call_flows);
 	free(verdict);
-	vec_free(&steps.rows);
+	export_steps_free(&steps);
 	progress_end(&progress);
 	const struct rec_tables *t = rec_tables(reader);
 	char count[HUMAN_BYTES];

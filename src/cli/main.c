@@ -18,6 +18,7 @@ extern const struct command cmd_probes;
 extern const struct command cmd_record;
 extern const struct command cmd_report;
 extern const struct command cmd_export;
+extern const struct command cmd_query;
 extern const struct command cmd_flame;
 extern const struct command cmd_merge;
 extern const struct command cmd_watch;
@@ -27,7 +28,7 @@ extern const struct command cmd_diagnose;
 extern const struct command cmd_agent;
 
 static const struct command *const commands[] = {
-	&cmd_doctor, &cmd_probes, &cmd_record, &cmd_report, &cmd_export,   &cmd_flame,
+	&cmd_doctor, &cmd_probes, &cmd_record, &cmd_report, &cmd_export,   &cmd_query, &cmd_flame,
 	&cmd_merge,  &cmd_watch,  &cmd_learn,  &cmd_detect, &cmd_diagnose, &cmd_agent,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
