@@ -21,6 +21,7 @@ SHORT = {
     "gmm": ["--rounds", "2", "--rows", "200000", "--sklearn-iterations", "2"],
     "startup": ["--rounds", "3"],
     "report_cost": ["--spans", "1000000", "--rounds", "2"],
+    "export_cost": ["--calls", "200000", "--rounds", "2"],
     "profile_cost": ["--pairs", "2", "--steps", "500", "--starts", "2", "--shares-seconds", "10"],
 }
 PROGRAMS = ("eacgm", "bench/gmm_bench", "bench/probe_cost", "bench/recording_bench",

@@ -72,14 +72,14 @@ def the_table_is_aligned(_):
 
 @test
 def json_and_csv_hold_every_kind_of_value(_):
-    sql = ("SELECT 1 AS n, 2 AS n, 2.5 AS r, 'a,\"b' AS t, NULL AS nothing, x'00ff' AS b, "
+    sql = ("SELECT 1 AS n, 2 AS n, 2.5 AS r, 'a,\"b' AS t, NULL AS none, x'00ff' AS b, "
            "9223372036854775807 AS most, 1e999 AS inf")
     assert answer(SAMPLE, sql) == [{
-        "n": 1, "n:2": 2, "r": 2.5, "t": 'a,"b', "nothing": None, "b": "00ff",
+        "n": 1, "n:2": 2, "r": 2.5, "t": 'a,"b', "none": None, "b": "00ff",
         "most": 2**63 - 1, "inf": None}]
     said = subprocess.run([EACGM, "query", SAMPLE, sql, "--csv"], capture_output=True, check=True)
     rows = list(csv.reader(io.StringIO(said.stdout.decode(), newline=""), strict=True))
-    assert rows == [["n", "n", "r", "t", "nothing", "b", "most", "inf"],
+    assert rows == [["n", "n", "r", "t", "none", "b", "most", "inf"],
                     ["1", "2", "2.5", 'a,"b', "", "00ff", str(2**63 - 1), "Inf"]], rows
     assert said.stdout.count(b"\r\n") == 2
     assert answer(SAMPLE, "SELECT 1 WHERE 0") == []
@@ -126,7 +126,7 @@ def a_query_only_reads(folder):
 def what_is_wrong_is_one_line(folder):
     refused(SAMPLE, "SELEC", 'near "SELEC": syntax error')
     refused(SAMPLE, "SELECT x FROM calls", "no such column: x")
-    refused(SAMPLE, "SELECT * FROM nothing", "no such table: nothing")
+    refused(SAMPLE, "SELECT * FROM nowhere", "no such table: nowhere")
     for sql in ("SELECT 1; SELECT 2", "SELECT 1; DROP TABLE steps", "SELECT 1; what"):
         refused(SAMPLE, sql, "one statement at a time")
     for sql in ("SELECT 1;", "SELECT 1 ; -- and more", "/* first */ SELECT 1 ;; /* last */"):
@@ -134,7 +134,7 @@ def what_is_wrong_is_one_line(folder):
     for sql in ("", "  ", "/* nothing */", ";"):
         refused(SAMPLE, sql, "there is no statement in the SQL")
     refused(SAMPLE, "SELECT zeroblob(1000000000)", "too big")
-    refused(SAMPLE, "SELECT '\x1b[31m' || nothing('\x1b[31m')", "no such function: nothing")
+    refused(SAMPLE, "SELECT '\x1b[31m' || nowhere('\x1b[31m')", "no such function: nowhere")
     for args in (("--json", "--csv"), ("--timeout", "soon"), ("--timeout", "0")):
         done = query(SAMPLE, "SELECT 1", *args, status=2)
         assert done.stderr.count("\n") == 1, done.stderr
@@ -189,7 +189,6 @@ def hostile_databases_do_nothing_but_compute(folder):
     con.close()
     refused(path, "SELECT * FROM loads", "load_extension")
     refused(path, "SELECT * FROM big", "too big")
-    refused(path, "SELECT * FROM endless LIMIT 1", "load", status=1) if False else None
     for args in ((), ("--csv",)):
         said = query(path, "SELECT * FROM t", *args).stdout
         assert not CONTROL.search(said) and "a?[31m" in said, repr(said)
@@ -212,16 +211,13 @@ def memory_is_bounded(folder):
                    timeout=60)
     for sql in ("SELECT count(*) FROM functions", "SELECT count(*) FROM calls c JOIN calls d"):
         done = subprocess.run(
-            [EACGM, "query", path, sql, "--timeout", "20s"], capture_output=True, check=False,
+            [EACGM, "query", path, sql, "--timeout", "2s"], capture_output=True, check=False,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
         assert done.returncode == 0 or b"--timeout" in done.stderr, done.stderr
 
 
 @test
-def a_full_disk_and_a_closed_pipe_end_it(folder):
-    def limits():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-
+def a_full_disk_and_a_closed_pipe_end_it(_):
     done = subprocess.run(f"{EACGM} query {SAMPLE} 'SELECT * FROM calls' > /dev/full", shell=True,
                           capture_output=True, check=False)
     assert done.returncode == 1 and b"cannot write to the standard output" in done.stderr
@@ -230,26 +226,25 @@ def a_full_disk_and_a_closed_pipe_end_it(folder):
     done = subprocess.run(f"{EACGM} query {SAMPLE} '{endless}' --csv | head -3", shell=True,
                           capture_output=True, check=True, timeout=60)
     assert done.stdout.split() == [b"x", b"1", b"2"], done
-    del limits, folder
 
 
 @test
-def the_queries_of_the_pages_have_their_answers(folder):
+def the_queries_of_the_page_have_their_answers(_):
     gpu = RECORDINGS / "v1_gpu.eacgm"
     page = (ROOT / "docs/export.md").read_text()
     part = page[page.index("\n## sqlite"):page.index("\n## Bytes")]
     said = [answer(gpu, sql) for sql in re.findall(r"```sql\n(.*?)```", part, re.S)]
     assert len(said) == 5, len(said)
     functions, slowest, errors, allreduce, power = said
-    assert functions[0] == {"layer": "torch", "name": "aten::mm", "calls": 20, "total_ms": 1.6}, \
+    assert functions[0] == {"layer": "python", "name": "train", "calls": 20, "total_ms": 18.0}, \
         functions
-    assert [s["step"] for s in slowest] and slowest[0]["ms"] >= slowest[-1]["ms"]
-    assert len(slowest) == 3 and slowest[0]["ms"] == 2.0, slowest
-    assert errors == [{"name": "cuMemAlloc_v2", "result": "CUDA_ERROR_OUT_OF_MEMORY", "n": 1}], \
+    assert len(slowest) == 3 and slowest[0] == {
+        "pid": 100, "kind": "inference", "step": 1, "ms": 2.0, "load_ms": 1.92}, slowest
+    assert errors == [{"name": "cuMemAlloc_v2", "result": "CUDA_ERROR_OUT_OF_MEMORY", "n": 2}], \
         errors
     assert allreduce == [{"pid": 100, "n": 10, "bytes": 10 << 22},
                          {"pid": 101, "n": 10, "bytes": 10 << 22}], allreduce
-    assert {p["entity"] for p in power} == {"gpu 0", "gpu 1"}, power
+    assert power == [{"entity": f"gpu {i}", "mean": 440.0, "most": 480.0} for i in (0, 1)], power
 
 
 main()
