@@ -1,7 +1,7 @@
 /* query_output.c - rows of a query as an aligned table, JSON or CSV.
  *
- * Rows are printed as they come: those of a table are kept until there are LOOK_ROWS, by which its
- * columns are as wide as they are. What comes later and is wider is printed whole. */
+ * Rows are printed as they come: those of a table are kept until there are LOOK_ROWS or LOOK_BYTES,
+ * by which its columns are as wide as they are. What comes later and is wider is printed whole. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -14,6 +14,7 @@
 #include "cli/query.h"
 
 #define LOOK_ROWS  1000
+#define LOOK_BYTES (4u << 20)
 #define WIDEST	   60
 #define BLOB_BYTES 64
 
@@ -53,6 +54,7 @@ struct table {
 	int columns;
 	size_t *widths;
 	VEC(struct cell) cells; /* rows that wait for widths; the first is the names */
+	size_t bytes;		/* of these */
 	bool looked;
 };
 
@@ -98,9 +100,10 @@ static void take_row(struct table *t, struct cell *row)
 		size_t has = text_columns(row[i].text);
 		has = has < WIDEST ? has : WIDEST;
 		t->widths[i] = has > t->widths[i] ? has : t->widths[i];
+		t->bytes += strlen(row[i].text);
 		*vec_push(&t->cells) = row[i];
 	}
-	if (t->cells.len / (size_t)t->columns > LOOK_ROWS)
+	if (t->cells.len / (size_t)t->columns > LOOK_ROWS || t->bytes > LOOK_BYTES)
 		print_waiting(t);
 }
 

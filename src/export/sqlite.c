@@ -369,7 +369,8 @@ static void put_demangled(struct sink *s)
 {
 	sqlite3_stmt *names = prepare(s, "SELECT DISTINCT name FROM raw_gpu_span");
 	sqlite3_stmt *stmt = prepare(s, "INSERT INTO demangled VALUES(?,?)");
-	while (!s->failed && sqlite3_step(names) == SQLITE_ROW) {
+	int rc = SQLITE_OK;
+	while (!s->failed && (rc = sqlite3_step(names)) == SQLITE_ROW) {
 		sqlite3_int64 number = sqlite3_column_int64(names, 0);
 		const char *text = strtab_get(&s->t->strings, (uint32_t)number, NULL);
 		char *readable = !strncmp(text, "_Z", 2) ? s->demangle(text, 1) : NULL;
@@ -380,6 +381,7 @@ static void put_demangled(struct sink *s)
 		insert(s, stmt);
 		free(readable);
 	}
+	fail(s, rc);
 	sqlite3_finalize(names);
 	sqlite3_finalize(stmt);
 }

@@ -53,6 +53,7 @@ COMMANDS = (
     ("flame", "--kind", "gpu-alloc", "-f", "speedscope", "-o", "OUT"),
     ("flame", "--kind", "gpu-inuse", "-f", "folded", "-o", "OUT"),
     ("merge", "COPY", "-o", "OUT"), ("learn", "-o", "OUT"),
+    ("export", "-f", "sqlite", "-o", "OUT"), ("query", "SELECT * FROM functions"),
 )
 
 
