@@ -209,7 +209,7 @@ def memory_is_bounded(folder):
     path = folder / "layers.eacgm"
     subprocess.run([TOOLS / "make_crafted", "layers_called", "60000", path], check=True,
                    timeout=60)
-    large = ("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 60) "
+    large = ("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 35) "
              "SELECT hex(zeroblob(8000000)) FROM c")
     for sql in ("SELECT count(*) FROM functions", "SELECT count(*) FROM calls c JOIN calls d",
                 large):
