@@ -84,7 +84,8 @@ static const struct opt_def options[] = {
 	 "auto|probes|callbacks", 0},
 	{0, "probes", "WHERE",
 	 "Who sees calls: the kernel, by uprobes, at a microsecond a call; or, of commands that "
-	 "eacgm starts and processes by -p, code inside of them where it can, at a fraction of that: "
+	 "eacgm starts and processes by -p, code inside of them where it can, at a fraction of "
+	 "that: "
 	 "see docs/record.md. kernel unless told.",
 	 "kernel|inprocess|auto", 0},
 	{0, "python", "WHAT",

@@ -4,11 +4,7 @@
 #include "export/sink.h"
 
 static const struct sink_format *const formats[] = {
-	&sink_perfetto,
-	&sink_chrome,
-	&sink_csv,
-	&sink_jsonl,
-	&sink_sqlite,
+	&sink_perfetto, &sink_chrome, &sink_csv, &sink_jsonl, &sink_sqlite,
 };
 
 const struct sink_format *sink_format(const char *name)

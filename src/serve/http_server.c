@@ -232,12 +232,15 @@ static void *serve(void *arg)
 
 static uint16_t port_of(evutil_socket_t fd)
 {
-	struct sockaddr_storage a = {0};
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} a = {.v6 = {0}};
 	socklen_t len = sizeof(a);
-	if (getsockname(fd, (struct sockaddr *)&a, &len))
+	if (getsockname(fd, &a.any, &len))
 		return 0;
-	return ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
-					     : ((struct sockaddr_in *)&a)->sin_port);
+	return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
 }
 
 static int listen_on(struct http_server *s, const char *address, uint16_t port, struct err *e)
@@ -281,8 +284,10 @@ int http_server_open(struct http_server **ret, const char *address, uint16_t por
 	s->routes_len = n;
 	s->ctx = ctx;
 	int rc = make(s);
-	rc = rc ? err_set(e, -rc, "cannot start the HTTP server: %s", strerror(-rc))
-		: listen_on(s, address, port, e);
+	if (rc)
+		err_set(e, -rc, "cannot start the HTTP server: %s", strerror(-rc));
+	else
+		rc = listen_on(s, address, port, e);
 	if (rc)
 		http_server_close(s);
 	else
