@@ -189,7 +189,7 @@ static __always_inline __u64 leave_to_reader(__u64 address)
 	r->address = address;
 	__u64 id = __sync_fetch_and_add(&next_id, 1);
 	r->id = id;
-	bpf_ringbuf_submit(r, 0);
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 	return id;
 }
 
