@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/entity.h"
+#include "base/map64.h"
 #include "serve/dcgm_series.h"
 
 #define NAME_BYTES 96
@@ -238,31 +239,34 @@ static void write_calls(struct exposition *x, const struct agent_view *v)
 	write_functions(x, v, SECONDS);
 }
 
-/* A name may have several probes, of one library each: the one that is seen least is told. */
-static bool is_told_before(const struct live_series *s, size_t at)
+static uint64_t coverage_key(const struct live_coverage *c)
 {
-	const struct live_coverage *c = &s->coverages.data[at];
-	for (size_t i = 0; i < s->coverages.len; i++) {
-		const struct live_coverage *o = &s->coverages.data[i];
-		bool less =
-			o->seen_ratio < c->seen_ratio || (o->seen_ratio == c->seen_ratio && i < at);
-		if (i != at && less && !strcmp(o->name, c->name) && !strcmp(o->layer, c->layer))
-			return true;
-	}
-	return false;
+	return hash_u64(hash_bytes(c->layer, strlen(c->layer))) ^
+	       hash_bytes(c->name, strlen(c->name));
 }
 
+/* A name may have several probes, one of each library: the one that is seen least is told. */
 static void write_coverage(struct exposition *x, const struct agent_view *v)
 {
+	const struct live_series *s = v->series;
+	struct map64 least = {0}; /* of a name: the place of its row */
+	uint64_t at;
 	exposition_family(x, "eacgm_function_seen_ratio", FAMILY_GAUGE,
 			  "Share of the last seconds in which calls of a function were seen, where "
 			  "the budget left some out.");
-	for (size_t i = 0; i < v->series->coverages.len; i++) {
-		const struct live_coverage *c = &v->series->coverages.data[i];
+	for (size_t i = 0; i < s->coverages.len; i++) {
+		uint64_t key = coverage_key(&s->coverages.data[i]);
+		if (!map64_get(&least, key, &at) ||
+		    s->coverages.data[i].seen_ratio < s->coverages.data[at].seen_ratio)
+			map64_set(&least, key, i);
+	}
+	for (size_t i = 0; i < s->coverages.len; i++) {
+		const struct live_coverage *c = &s->coverages.data[i];
 		const struct label labels[] = {{"layer", c->layer}, {"function", c->name}};
-		if (!is_told_before(v->series, i))
+		if (map64_get(&least, coverage_key(c), &at) && at == i)
 			exposition_sample(x, labels, LEN(labels), c->seen_ratio);
 	}
+	map64_free(&least);
 }
 
 static void write_steps(struct exposition *x, const struct agent_view *v)

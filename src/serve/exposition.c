@@ -26,8 +26,21 @@ void exposition_family(struct exposition *x, const char *name, enum family_type 
 		   x->counts ? "counter" : "gauge");
 }
 
+/* Whether nothing of it has to be escaped: nearly all are so. */
+static bool is_plain(const char *value)
+{
+	for (const char *s = value; *s; s++)
+		if (*s < ' ' || *s > '~' || *s == '\\' || *s == '"')
+			return false;
+	return true;
+}
+
 static void put_value(struct buf *b, const char *value)
 {
+	if (is_plain(value)) {
+		buf_add(b, value, strlen(value));
+		return;
+	}
 	char *clean = text_clean(value);
 	for (const char *s = clean; *s; s++) { /* line breaks are clean already */
 		if (*s == '\\' || *s == '"')
@@ -44,7 +57,7 @@ static void put_number(struct buf *b, double value)
 	if (isinf(value))
 		buf_printf(b, " %cInf\n", value < 0 ? '-' : '+');
 	else if (fabs(value) < exact && value == floor(value))
-		buf_printf(b, " %.0f\n", value);
+		buf_printf(b, " %lld\n", (long long)value);
 	else
 		buf_printf(b, " %.9g\n", value);
 }
@@ -59,7 +72,9 @@ void exposition_sample(struct exposition *x, const struct label *labels, size_t 
 	for (size_t i = 0; i < n; i++) {
 		if (!labels[i].value)
 			continue;
-		buf_printf(b, "%c%s=\"", before, labels[i].name);
+		buf_byte(b, (uint8_t)before);
+		buf_add(b, labels[i].name, strlen(labels[i].name));
+		buf_add(b, "=\"", 2);
 		put_value(b, labels[i].value);
 		buf_byte(b, '"');
 		before = ',';

@@ -252,14 +252,14 @@ static void take_xids(struct live_series *s, const struct session_view *v)
 static struct live_coverage *coverage_of(struct live_series *s, const struct session_view *v,
 					 uint32_t number)
 {
-	for (size_t i = 0; i < s->coverages.len; i++)
-		if (s->coverages.data[i].probe == number)
-			return &s->coverages.data[i];
+	uint64_t at;
+	if (map64_get(&s->coverage_of, number, &at))
+		return &s->coverages.data[at];
 	const struct m_probe *probe = v->names->probe(v->names->ctx, number);
 	if (!probe || s->coverages.len >= SERIES_COVERAGES)
 		return NULL;
+	map64_set(&s->coverage_of, number, s->coverages.len);
 	struct live_coverage *c = vec_push(&s->coverages);
-	c->probe = number;
 	snprintf(c->layer, sizeof(c->layer), "%s", live_string(v, probe->layer));
 	snprintf(c->name, sizeof(c->name), "%s", live_string(v, probe->name));
 	return c;
@@ -314,4 +314,5 @@ void live_series_free(struct live_series *s)
 	map64_free(&s->function_of);
 	map64_free(&s->named);
 	map64_free(&s->process_of);
+	map64_free(&s->coverage_of);
 }

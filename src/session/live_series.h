@@ -69,7 +69,6 @@ struct live_coverage {
 	char name[SERIES_NAME];
 	double seen_ratio; /* of the time between the last two rows: its probe was on */
 	/* the rest is its own */
-	uint32_t probe;
 	uint64_t on_ns, off_ns;
 };
 
@@ -82,7 +81,7 @@ struct live_series {
 	uint64_t now_ns;		     /* of CLOCK_MONOTONIC: the last batch */
 	uint64_t left_out; /* metrics, functions and processes that found no room */
 	/* the rest is its own */
-	struct map64 metric_of, function_of, named, process_of;
+	struct map64 metric_of, function_of, named, process_of, coverage_of;
 };
 
 struct session_view;

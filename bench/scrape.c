@@ -1,0 +1,84 @@
+/* scrape.c - how long the agent takes to write its answer to /metrics: made-up GPUs, processes,
+ * functions and counters, as many as are asked for. Prints samples, bytes and the median of 31
+ * times. usage: scrape PROCESSES FUNCTIONS_EACH COUNTERS_EACH GPUS */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/entity.h"
+#include "serve/agent_series.h"
+
+#define TIMES	     31
+#define GPU_COUNTERS 40
+
+static void add_metric(struct live_series *s, uint8_t kind, uint32_t pid, uint32_t gpu, size_t i)
+{
+	*vec_push(&s->metrics) = (struct live_metric){.kind = kind,
+						      .there = true,
+						      .pid = pid,
+						      .gpu = gpu,
+						      .instance = -1,
+						      .label = xstrdup(""),
+						      .name = xasprintf("counter_%zu_ns", i),
+						      .value = 0.123456789 * (double)i,
+						      .time_ns = 1};
+}
+
+static void add_process(struct live_series *s, uint32_t pid, size_t functions, size_t counters)
+{
+	map64_set(&s->process_of, pid, s->processes.len);
+	struct live_process *p = vec_push(&s->processes);
+	*p = (struct live_process){.pid = pid, .comm = "python3", .rank = 1, .called = true};
+	proc_labels_init(&p->labels);
+	for (size_t i = 0; i < functions; i++) {
+		struct live_function *f = vec_push(&s->functions);
+		*f = (struct live_function){.pid = pid, .layer = "torch", .calls = i, .ns = 1e6};
+		snprintf(f->name, sizeof(f->name), "aten::function_%zu", i);
+	}
+	for (size_t i = 0; i < counters; i++)
+		add_metric(s, ENTITY_PROCESS, pid, 0, i);
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+int main(int argc, char **argv)
+{
+	static struct live_series s;
+	static const struct live_state state;
+	static const struct agent_causes causes;
+	uint64_t took_ns[TIMES];
+	size_t n[4], samples = 0, bytes = 0;
+	for (int i = 0; i < 4; i++)
+		n[i] = argc > i + 1 ? strtoul(argv[i + 1], NULL, 10) : 0;
+	for (uint32_t p = 0; p < n[0]; p++)
+		add_process(&s, p + 1, n[1], n[2]);
+	for (uint32_t g = 0; g < n[3]; g++) {
+		*vec_push(&s.gpus) = (struct live_gpu_id){.index = g, .parent = -1, .uuid = "GPU"};
+		for (size_t i = 0; i < GPU_COUNTERS; i++)
+			add_metric(&s, ENTITY_GPU, 0, g, i);
+	}
+	for (int i = 0; i < TIMES; i++) {
+		struct exposition x = {0};
+		uint64_t began_ns = monotonic_ns();
+		agent_series_write(&x, &(struct agent_view){.series = &s,
+							    .state = &state,
+							    .causes = &causes,
+							    .host = "host",
+							    .version = "1",
+							    .dcgm = true});
+		took_ns[i] = monotonic_ns() - began_ns;
+		samples = x.samples;
+		bytes = x.text.len;
+		buf_free(&x.text);
+	}
+	qsort(took_ns, TIMES, sizeof(took_ns[0]), compare);
+	printf("%zu samples, %zu bytes, %.2f ms (%.2f at most)\n", samples, bytes,
+	       (double)took_ns[TIMES / 2] / 1e6, (double)took_ns[TIMES - 1] / 1e6);
+	live_series_free(&s);
+	return 0;
+}
