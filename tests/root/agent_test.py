@@ -124,9 +124,12 @@ def _(t):
         return {labels["function"]: v for labels, v in rows if labels["layer"] == "torch" and
                 labels["pid"] == str(job.pid)}
     t.wait_for(lambda: calls().get("aten::tanh", 0) > 100, "calls of aten::tanh", 60)
-    seen = calls()
-    expect(abs(seen["aten::mm"] - seen["aten::tanh"]) <= 1, "one product to each tanh: %r" % seen)
     expect(a.samples()["eacgm_learning"] == [({}, 1)], "it learns first")
+    t.kill(job)
+    job.wait()
+    # the rings of two CPUs are read one after the other: meanwhile one may be ahead
+    t.wait_for(lambda: abs(calls()["aten::mm"] - calls()["aten::tanh"]) <= 1,
+               "one product to each tanh: %r" % calls())
     a.end()
 
 
