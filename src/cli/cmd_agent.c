@@ -20,9 +20,9 @@
 
 static const char *const description[] = {
 	"Watches every AI job of this host, or of a TARGET, those that run and those that are to "
-	"come, and serves "
-	"what it knows as metrics: http://127.0.0.1:9477/metrics, for Prometheus. A job is a "
-	"process that calls CUDA, NCCL or PyTorch. Jobs are not changed, restarted or stopped.",
+	"come, and serves what it knows as metrics: http://127.0.0.1:9477/metrics, for Prometheus. "
+	"A job is a process that calls CUDA, NCCL or PyTorch. Jobs are not changed, restarted or "
+	"stopped.",
 	"What tracing costs the jobs is kept within a budget, 1 % of their processor time unless "
 	"told otherwise. With --detect there is no budget, and what is not normal is looked for as "
 	"'eacgm watch' does, and counted by its cause.",
@@ -66,7 +66,7 @@ static const struct opt_def options[] = {
 };
 
 static const struct cmd_example examples[] = {
-	{"sudo eacgm agent", "all jobs of this host, within 1 % of their time"},
+	{"sudo eacgm agent", "all jobs of this host, on a budget of 1 % of their time"},
 	{"curl -s http://127.0.0.1:9477/metrics", "what it knows"},
 	{"sudo eacgm agent --detect", "and what was not normal"},
 	{"sudo eacgm agent -c /etc/eacgm/agent.yaml", "with the options of a file"},

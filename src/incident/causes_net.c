@@ -13,9 +13,8 @@
 #define LOSS_LEAST    0.003  /* of segments: fewer that are sent again are no reason */
 #define LOSS_TIMES    3	     /* as many as usual */
 #define LOSS_HEAVY    0.03   /* of segments: more than a queue that is full loses */
-/* Times as long as usual, and by so much: packets wait in a queue, or in a long one. On limited
- * links they took 2.9 to 5.1 times as long, where 12 % were dropped 0.5 to 1.8 times
- * (docs/developers/diagnosis.md). */
+/* Times as long as usual, and by so much: packets wait in a queue, or in a long one. Measured on
+ * limited links and on such that drop packets: docs/developers/diagnosis.md. */
 #define QUEUE_TIMES    1.5
 #define QUEUE_LONG     2.3
 #define QUEUE_LEAST_NS 1e6

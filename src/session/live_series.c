@@ -148,9 +148,8 @@ static void take_calls(struct live_series *s, const struct session_view *v)
 
 static struct live_metric *place_of_metric(struct live_series *s)
 {
-	for (size_t i = 0; s->metrics.len >= SERIES_METRICS && i < s->metrics.len; i++)
-		if (!s->metrics.data[i].there)
-			return &s->metrics.data[i];
+	if (s->free_metrics.len)
+		return &s->metrics.data[s->free_metrics.data[--s->free_metrics.len]];
 	return s->metrics.len < SERIES_METRICS ? vec_push(&s->metrics) : NULL;
 }
 
@@ -199,6 +198,7 @@ static void forget_metrics(struct live_series *s, const struct session_view *v)
 		free(s->metrics.data[at].label);
 		free(s->metrics.data[at].name);
 		s->metrics.data[at] = (struct live_metric){0};
+		*vec_push(&s->free_metrics) = (uint32_t)at;
 		map64_del(&s->metric_of, v->batch->metrics_gone.data[i]);
 	}
 }
@@ -306,6 +306,7 @@ void live_series_free(struct live_series *s)
 		free(s->metrics.data[i].name);
 	}
 	vec_free(&s->metrics);
+	vec_free(&s->free_metrics);
 	vec_free(&s->functions);
 	vec_free(&s->processes);
 	vec_free(&s->gpus);

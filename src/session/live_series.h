@@ -81,6 +81,7 @@ struct live_series {
 	uint64_t now_ns;		     /* of CLOCK_MONOTONIC: the last batch */
 	uint64_t left_out; /* metrics, functions and processes that found no room */
 	/* the rest is its own */
+	VEC(uint32_t) free_metrics; /* places */
 	struct map64 metric_of, function_of, named, process_of, coverage_of;
 };
 

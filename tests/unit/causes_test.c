@@ -772,6 +772,15 @@ static void slices_of(struct evidence_question q[SLICES], struct evidence at[SLI
 	}
 }
 
+static void free_cut(questions_t *cut, struct evidence at[SLICES])
+{
+	for (size_t i = 0; i < SLICES; i++)
+		evidence_free(&at[i]);
+	for (size_t i = 0; i < cut->len; i++)
+		vec_free(&cut->data[i].slow);
+	vec_free(cut);
+}
+
 static void slice_has(struct evidence *at, enum blame_kind kind, double ns)
 {
 	*vec_push(&at->blame.parts) = (struct blame_part){
@@ -839,11 +848,7 @@ static void an_incident_is_cut_where_its_cause_changes(void **state)
 	assert_int_equal(cut.data[0].slow.len, 5);
 	assert_int_equal(cut.data[1].slow.data[0].from_ns, 7000000000ULL);
 	assert_int_equal(cut.data[1].slow.len, 5);
-	for (size_t i = 0; i < SLICES; i++)
-		evidence_free(&at[i]);
-	for (size_t i = 0; i < cut.len; i++)
-		vec_free(&cut.data[i].slow);
-	vec_free(&cut);
+	free_cut(&cut, at);
 }
 
 /* A full link, by one look at its counters in each second: measured on one of 20 Mbit/s. What few
@@ -866,11 +871,7 @@ static void pieces_of_network(size_t lossy_from, size_t lossy_to, size_t n)
 	}
 	diagnosis_cut(q, at, SLICES, &cut);
 	assert_int_equal(cut.len, n);
-	for (size_t i = 0; i < SLICES; i++)
-		evidence_free(&at[i]);
-	for (size_t i = 0; i < cut.len; i++)
-		vec_free(&cut.data[i].slow);
-	vec_free(&cut);
+	free_cut(&cut, at);
 }
 
 static void a_second_does_not_tell_the_networks_causes_apart(void **state)
@@ -913,11 +914,7 @@ static void what_a_cause_has_no_part_in_is_left_off_its_ends(void **state)
 		slice_has(&at[i], i < 2 ? BLAME_RIVAL : BLAME_COLLECTS, i < 2 ? 0.25e9 : 0.4e9);
 	diagnosis_cut(q, at, SLICES, &cut);
 	assert_int_equal(cut.len, 2);
-	for (size_t i = 0; i < SLICES; i++)
-		evidence_free(&at[i]);
-	for (size_t i = 0; i < cut.len; i++)
-		vec_free(&cut.data[i].slow);
-	vec_free(&cut);
+	free_cut(&cut, at);
 }
 
 /* It explains hardly more of each slice than usual time varies by. */
@@ -951,11 +948,7 @@ static void a_piece_may_be_unknown(void **state)
 	assert_int_equal(cut.len, 2);
 	assert_int_equal(cut.data[0].slow.len, 4);
 	assert_int_equal(cut.data[1].slow.len, SLICES - 4);
-	for (size_t i = 0; i < SLICES; i++)
-		evidence_free(&at[i]);
-	for (size_t i = 0; i < cut.len; i++)
-		vec_free(&cut.data[i].slow);
-	vec_free(&cut);
+	free_cut(&cut, at);
 }
 
 static void without_any_cause_it_stays_whole(void **state)

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "feed_rows.h"
 #include "base/entity.h"
 #include "serve/agent_series.h"
 #include "session/live_series.h"
@@ -24,20 +25,22 @@ static struct session_names names;
 static struct detect_names numbers;
 static struct live_series s;
 static uint32_t strings;
+static struct live_state state;
 
-static int begin(void **state)
+static int begin(void **unused)
 {
-	(void)state;
+	(void)unused;
 	names = (struct session_names){0};
 	session_names_get(&names, &numbers);
 	s = (struct live_series){0};
 	strings = 0;
+	state = (struct live_state){0};
 	return 0;
 }
 
-static int end(void **state)
+static int end(void **unused)
 {
-	(void)state;
+	(void)unused;
 	live_series_free(&s);
 	session_names_free(&names);
 	return 0;
@@ -56,16 +59,7 @@ static void pass(struct feed_batch *b, uint64_t now_ns)
 	session_names_take(&names, b);
 	live_series_batch(&s, &v, now_ns);
 	session_names_forget(&names, b);
-	vec_free(&b->strings);
-	buf_free(&b->texts);
-	for (unsigned kind = 0; kind < ROW_KINDS; kind++)
-		vec_free(&b->numbers[kind]);
-	vec_free(&b->threads_gone);
-	vec_free(&b->metrics_gone);
-#define X(number, NAME, stem, members) vec_free(&b->members);
-	ROW_TABLES(X)
-	ROW_BULKS(X)
-#undef X
+	feed_batch_empty(b);
 }
 
 static void process(struct feed_batch *b, uint32_t pid, uint32_t comm, uint64_t start_ns,
@@ -102,7 +96,6 @@ static void metric(struct feed_batch *b, uint32_t number, uint8_t kind, uint32_t
 
 static char *metrics(void)
 {
-	static const struct live_state state;
 	static const struct agent_causes causes;
 	struct exposition x = {0};
 	agent_series_write(&x, &(struct agent_view){.series = &s,
@@ -124,9 +117,9 @@ static void has(const char *line, bool there)
 }
 
 /* Two places of one name, as two libraries have it, and calls within others. */
-static void calls_by_name(void **state)
+static void calls_by_name(void **unused)
 {
-	(void)state;
+	(void)unused;
 	struct feed_batch b = {0};
 	uint32_t empty = text(&b, ""), layer = text(&b, "torch"), name = text(&b, "aten::mm");
 	(void)empty;
@@ -150,9 +143,9 @@ static void calls_by_name(void **state)
 	has("eacgm_process_info{pid=\"8\"", false); /* it calls nothing: no job */
 }
 
-static void what_has_ended_goes(void **state)
+static void what_has_ended_goes(void **unused)
 {
-	(void)state;
+	(void)unused;
 	struct feed_batch b = {0};
 	uint32_t empty = text(&b, ""), layer = text(&b, "torch"), name = text(&b, "f");
 	uint32_t comm = text(&b, "python3");
@@ -180,9 +173,9 @@ static void what_has_ended_goes(void **state)
 	assert_int_equal(s.functions.data[0].calls, 2); /* the places moved */
 }
 
-static void counters_in_base_units(void **state)
+static void counters_in_base_units(void **unused)
 {
-	(void)state;
+	(void)unused;
 	struct feed_batch b = {0};
 	uint32_t empty = text(&b, "");
 	(void)empty;
@@ -224,9 +217,40 @@ static void counters_in_base_units(void **state)
 	has("eacgm_gpu_", false);
 }
 
-static void no_room(void **state)
+static void coverage(struct feed_batch *b, uint32_t of, uint64_t on_ns, uint64_t off_ns)
 {
-	(void)state;
+	*vec_push(&b->coverages) =
+		(struct m_coverage){.probe = of, .on_ns = on_ns, .off_ns = off_ns};
+}
+
+/* A step whose end was not seen would be told as a part of the next one. */
+static void steps_that_a_budget_left_out(void **unused)
+{
+	(void)unused;
+	struct feed_batch b = {0};
+	uint32_t empty = text(&b, ""), layer = text(&b, "torch"), name = text(&b, "backward");
+	(void)empty;
+	state.steps.count = 7;
+	snprintf(state.steps.marker, sizeof(state.steps.marker), "backward");
+	probe(&b, 0, layer, name);
+	probe(&b, 1, layer, name);
+	pass(&b, SECOND);
+	has("eacgm_steps_total", true);
+	coverage(&b, 0, SECOND, SECOND);
+	coverage(&b, 1, 3 * SECOND, SECOND);
+	pass(&b, 2 * SECOND);
+	has("eacgm_function_seen_ratio{layer=\"torch\",function=\"backward\"} 0.5\n", true);
+	has("eacgm_function_seen_ratio{layer=\"torch\",function=\"backward\"} 0.75\n", false);
+	has("eacgm_steps_total", false);
+	coverage(&b, 0, 2 * SECOND, SECOND); /* on all the time since */
+	coverage(&b, 1, 4 * SECOND, SECOND);
+	pass(&b, 3 * SECOND);
+	has("eacgm_steps_total", true);
+}
+
+static void no_room(void **unused)
+{
+	(void)unused;
 	struct feed_batch b = {0};
 	uint32_t empty = text(&b, ""), layer = text(&b, "torch");
 	char name[32];
@@ -251,6 +275,7 @@ int main(void)
 		T(calls_by_name),
 		T(what_has_ended_goes),
 		T(counters_in_base_units),
+		T(steps_that_a_budget_left_out),
 		T(no_room),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "feed_rows.h"
 #include "session/live_window.h"
 #include "session/session_names.h"
 
@@ -83,16 +84,7 @@ static void pass(struct feed_batch *b, uint64_t upto_ns)
 	session_names_take(&names, b);
 	live_window_take(w, &v);
 	session_names_forget(&names, b);
-	vec_free(&b->strings);
-	buf_free(&b->texts);
-	for (unsigned kind = 0; kind < ROW_KINDS; kind++)
-		vec_free(&b->numbers[kind]);
-	vec_free(&b->threads_gone);
-	vec_free(&b->metrics_gone);
-#define X(number, NAME, stem, members) vec_free(&b->members);
-	ROW_TABLES(X)
-	ROW_BULKS(X)
-#undef X
+	feed_batch_empty(b);
 }
 
 static const char *function_of(const struct rec_tables *t, uint32_t frame_number)
