@@ -23,7 +23,8 @@ timelines are compared with (bench/cupti_client.c) is in a third process from it
 probes, which would be felt in all processes. "of the client's" is what tracing takes in relation to
 what the bare client takes, from segments of the same round. "collector CPU" is eacgm's over the whole command, start-up
 with it, "in the segment" while the segment ran, of one core each. `graph inference` replays one
-CUDA graph a step, `trainer` is Hugging Face's with a small Llama. "calls inside" compares a process
+CUDA graph a step, `trainer` is Hugging Face's with a small Llama, a step of `generation` is a
+token. "agent" is `eacgm agent`, with its budget. "calls inside" compares a process
 with itself: segments in which its probes record, and in which they do nothing.
 Needs root, a GPU, and a Python with PyTorch."""
 
@@ -50,6 +51,7 @@ START_SECONDS = 180  # until a job has imported PyTorch and warmed up
 SEGMENT_SECONDS = 120  # that a segment may take at most
 BURST_MIN_MS = 50
 BURST_OF = 20
+SETTLE_SECONDS = 5  # that an agent's budget takes to be kept
 SAID = re.compile(r"eacgm: (\d+) calls, \d+ samples(?:, (\d+) GPU spans)? in ([0-9.]+) s, "
                   r"lost (\d+)")
 
@@ -62,7 +64,8 @@ class Load:
 
 LOADS = [Load("launch-bound", 1, 128, 40), Load("gpu-bound", 8, 1024, 16),
          Load("graph inference", 1, 128, 200, "infer.py"),
-         Load("trainer", 1, 64, 30, "trainer.py")]
+         Load("trainer", 1, 64, 30, "trainer.py"),
+         Load("generation", 1, 16, 150, "generate.py")]
 CLIENT = "bare CUPTI client"
 INSIDE = ["--probes", "inprocess"]
 CALLS_ALONE = ["--profile", "off", "--waits", "off"]
@@ -73,10 +76,12 @@ class Config:
     """eacgm: options of record, None if it does not run. way: how the job runs the segment
     (gpt2.py --serve). before: eacgm comes and goes before the segment. client: the bare client
     of CUPTI is in the process. started: a process that eacgm has started; switched: and it is compared with
-    itself, while its probes record nothing."""
+    itself, while its probes record nothing. agent: options of an agent that comes beside the job and
+    settles before the segment."""
 
     def __init__(self, name, eacgm=None, way="none", before=False, burst=False, client=False,
-                 started=False, switched=False):
+                 started=False, switched=False, agent=None):
+        self.agent = agent
         self.name, self.eacgm, self.way, self.before = name, eacgm, way, before
         self.client, self.started, self.switched = client, started or switched, switched
         self.timeline = any("--gpu-timeline" in word for word in eacgm or [])
@@ -107,6 +112,7 @@ def configs():
         Config("tail", eacgm=["--mode", "tail"]),
         Config("burst 1/%d" % BURST_OF, eacgm=[], burst=True),
         Config("attached before", eacgm=[], before=True),
+        Config("agent", agent=[]),
         Config(CLIENT, client=True),
         Config(CLIENT + ", launches too", client=True),
         Config("probes inside, attached", eacgm=INSIDE),
@@ -261,6 +267,21 @@ class Attached:
                      "seconds": float(m.group(3)), "lost": int(m.group(4))}
 
 
+class Agent(Attached):
+    """eacgm agent beside a job."""
+
+    def __init__(self, args, pid, recording, options):
+        super().__init__(args, pid, recording, options)
+        self.cmd = [args.eacgm, "agent", "-p", str(pid), "--listen", "127.0.0.1:0", *options]
+        self.said = {}
+
+    def __exit__(self, *error):
+        self.p.send_signal(signal.SIGTERM)
+        if self.p.wait(timeout=60) and not error[0]:
+            raise Failed("the agent ended with %d: %s" % (self.p.returncode,
+                                                          self.text().strip()[-400:]))
+
+
 # ---- pairs ----
 
 class Measured:
@@ -282,8 +303,22 @@ class Measured:
                 return
         raise Failed("no probes came inside: %s" % eacgm.text().strip()[-400:])
 
+    def beside_agent(self, args, job, recording):
+        """The governor gets some seconds to settle."""
+        with Agent(args, job.p.pid, recording, self.config.agent) as eacgm:
+            settled = time.monotonic() + SETTLE_SECONDS
+            while time.monotonic() < settled:
+                job.run(self.steps)
+            began, cpu_s = time.monotonic(), eacgm.cpu_s()
+            made = job.run(self.steps)
+            cores = (eacgm.cpu_s() - cpu_s) / (time.monotonic() - began)
+        self.cores.append(cores)
+        return made
+
     def segment(self, args, job, recording):
         """One traced segment."""
+        if self.config.agent is not None:
+            return self.beside_agent(args, job, recording)
         if self.options is None:
             return job.run(self.steps, self.config.way)
         if self.config.started:
@@ -356,6 +391,8 @@ class Measured:
                         "lost": sum(s["lost"] for s in self.said),
                         "spans": statistics.median(s["spans"] for s in self.said),
                         "attach_s": statistics.median(s["attach_s"] for s in self.said)})
+        if self.config.agent is not None:
+            row["segment_cores"] = common.interval(self.cores)
         if self.said and not self.config.before:
             row["segment_cores"] = common.interval([s["cores"] for s in self.said])
         if self.summary:

@@ -46,6 +46,22 @@ def generate(model, prompt, tokens, dtype, each=lambda: None):
     return made, lengths
 
 
+class Generation:
+    """Tokens by the number, for gpt2.serve()."""
+
+    def __init__(self, model, prompt, dtype):
+        self.model, self.prompt, self.dtype = model, prompt, dtype
+        self.device = prompt.device.type
+
+    def steps(self, n):
+        """Lengths in ns."""
+        lengths, most = [], gpt2.CONTEXT - self.prompt.shape[1]
+        while n > len(lengths):
+            tokens = min(n - len(lengths), most)
+            lengths += generate(self.model, self.prompt, tokens, self.dtype)[1]
+        return lengths
+
+
 def arguments():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--batch", type=int, default=1)
@@ -53,6 +69,10 @@ def arguments():
     p.add_argument("--tokens", type=int, default=64, help="tokens to generate")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    p.add_argument("--serve", action="store_true", help="as gpt2.py: `run N` makes N tokens")
+    p.add_argument("--seq", type=int, dest="prompt", default=argparse.SUPPRESS,
+                   help=argparse.SUPPRESS)
+    p.add_argument("--warmup", type=int, default=4, help=argparse.SUPPRESS)
     job.add_common(p)
     args = p.parse_args()
     if args.prompt + args.tokens > gpt2.CONTEXT:
@@ -67,7 +87,11 @@ def main():
     model = gpt2.GPT2(dropout=0.0).to(args.device, dtype).eval()
     prompt = torch.randint(0, gpt2.VOCABULARY, (args.batch, args.prompt), device=args.device)
     with torch.no_grad():
-        generate(model, prompt, 4, dtype)
+        generate(model, prompt, args.warmup, dtype)
+        if args.serve:
+            print("warm", flush=True)
+            gpt2.serve(Generation(model, prompt, dtype))
+            return
         if args.device == "cpu":
             lengths = generate(model, prompt, args.tokens, dtype)[1]
         else:
