@@ -151,7 +151,35 @@ static __always_inline void layer_left(struct thread_state *st, __u32 layer)
 		(*open)--;
 }
 
-/* Takes the newest open call off as left without returning. */
+/* Its place has been taken off since it began: nobody would see its end. */
+static __always_inline bool is_off(const struct open_call *c)
+{
+	return c->start_ns < places_left_ns && in_bursts[c->probe & (MAX_PROBES - 1)] &&
+	       !c->outlasts;
+}
+
+/* Calls are told in the order of their ends. One around a call that ended later than its own place
+ * was taken off did not end before that call. */
+static __always_inline void has_ended_within(struct thread_state *st)
+{
+	__u32 depth = st->depth;
+	struct open_call *around = &st->open[(depth - 1) & (MAX_OPEN_CALLS - 1)];
+	if (depth && is_off(around))
+		around->outlasts = true;
+}
+
+/* The first time since it began that places were taken off; of more than are known the oldest. */
+static __always_inline __u64 went_off_ns(const struct open_call *c)
+{
+	__u64 ret = places_left_ns;
+	for (int i = 0; i < TIMES_LEFT; i++)
+		if (times_left_ns[i] > c->start_ns && times_left_ns[i] < ret)
+			ret = times_left_ns[i];
+	return ret;
+}
+
+/* Takes the newest open call off as left without returning. Of one whose place was taken off it is
+ * known that it went on until then. */
 __noinline int drop_top(struct thread_state *st, __u64 now_ns)
 {
 	if (!st || !st->depth)
@@ -162,6 +190,10 @@ __noinline int drop_top(struct thread_state *st, __u64 now_ns)
 	layer_left(st, c->layer);
 	c->flags |= CALL_UNWOUND;
 	count_loss(LOSS_NO_RETURN);
+	if (is_off(c))
+		now_ns = went_off_ns(c);
+	else
+		has_ended_within(st);
 	keep_call(c, depth, now_ns - c->start_ns);
 	return 0;
 }
@@ -194,14 +226,16 @@ static long drop_left_step(__u32 i, struct search_open *s)
 	__u32 depth = st->depth;
 	if (!depth || depth > MAX_OPEN_CALLS)
 		return 1;
-	__u64 top = st->open[(depth - 1) & (MAX_OPEN_CALLS - 1)].sp;
-	if (top > s->sp || (top == s->sp && is_chained(s->sp)))
+	struct open_call *c = &st->open[(depth - 1) & (MAX_OPEN_CALLS - 1)];
+	__u64 top = c->sp;
+	if (!is_off(c) && (top > s->sp || (top == s->sp && is_chained(s->sp))))
 		return 1;
 	drop_top(st, s->now_ns);
 	return 0;
 }
 
-/* Drops open calls whose frames are gone, seen from a function entered at sp. */
+/* Drops open calls whose frames are gone, seen from a function entered at sp, or whose places are.
+ */
 __noinline int drop_left(struct thread_state *st, __u64 sp)
 {
 	struct search_open s = {.st = st, .sp = sp, .now_ns = bpf_ktime_get_ns()};
@@ -280,7 +314,8 @@ static __always_inline int push_call(struct thread_state *st, struct pt_regs *ct
 		return 1;
 	}
 	__u32 depth = st->depth;
-	if (depth && st->open[(depth - 1) & (MAX_OPEN_CALLS - 1)].sp <= sp) {
+	const struct open_call *around = &st->open[(depth - 1) & (MAX_OPEN_CALLS - 1)];
+	if (depth && (around->sp <= sp || is_off(around))) {
 		drop_left(st, sp);
 		depth = st->depth;
 	}
@@ -294,6 +329,7 @@ static __always_inline int push_call(struct thread_state *st, struct pt_regs *ct
 	c->probe = COOKIE_PROBE(cookie);
 	c->layer = layer;
 	c->nargs = COOKIE_NARGS(cookie);
+	c->outlasts = false;
 	c->flags = COOKIE_FLAGS(cookie) | (st->layer_open[layer] ? CALL_NESTED : 0);
 	c->stack = 0;
 	if (c->nargs || (with_stack && COOKIE_STACK(cookie))) {
@@ -315,7 +351,7 @@ static __always_inline int push_call(struct thread_state *st, struct pt_regs *ct
  * nothing to do. The trap was paid for all the same, and is counted. */
 static __always_inline bool is_unwanted(struct thread_state *st, __u64 cookie, __u64 sp)
 {
-	if (calls_closed || (bursts_closed && cookie & COOKIE_IN_BURSTS) ||
+	if (calls_closed || (bursts_closed && in_bursts[COOKIE_PROBE(cookie) & (MAX_PROBES - 1)]) ||
 	    (cookie & COOKIE_TOLD_INSIDE && st->tells_inside))
 		return true;
 	__u32 depth = st->depth;
@@ -405,6 +441,7 @@ static __always_inline void pop_call(struct thread_state *st, struct pt_regs *ct
 	__u32 depth = st->depth - 1;
 	st->depth = depth;
 	layer_left(st, c->layer);
+	has_ended_within(st);
 	if (c->nargs) {
 		__u32 probe = c->probe;
 		struct probe_desc *d = bpf_map_lookup_elem(&probes, &probe);

@@ -35,6 +35,9 @@ bool frozen;			     /* record nothing, leave open calls as they are */
 bool calls_closed;		     /* no call is begun or ended: bursts (--burst) are off */
 bool replacing;			     /* places may have two links for a moment */
 bool bursts_closed;		     /* places that are on in bursts begin no call any more */
+__u64 places_left_ns;		     /* when a budget last took places off, in_bursts */
+__u64 times_left_ns[TIMES_LEFT];     /* that and the times before, in no order */
+bool in_bursts[MAX_PROBES];	     /* calls of which end unseen where their place is off */
 bool closing;			     /* nobody answers the loader hook any more */
 __u64 answered_maps[ANSWER_SLOTS];   /* numbers of holds that were dealt with: loader hook */
 __u64 answered_unwind[ANSWER_SLOTS]; /* and exception guard */
@@ -148,8 +151,8 @@ struct open_call {
 	__u8 layer;
 	__u8 flags;
 	__u8 nargs;
-	__u8 pad;
-	__u64 stack; /* rec_stack.id, 0 = not taken */
+	bool outlasts; /* a call in it ended when its place had been taken off */
+	__u64 stack;   /* rec_stack.id, 0 = not taken */
 	__u64 args[MAX_ARGS];
 };
 

@@ -42,8 +42,8 @@ enum trace_mode {
 	 (__u64)(flags) << 56)
 #define COOKIE_IS_STEPPED (1ULL << 54)
 #define COOKIE_WITH_STACK (1ULL << 55)
-#define COOKIE_IN_BURSTS  (1ULL << 39) /* the highest bits of the action */
-/* Not of processes that tell such calls themselves: TARGET_TELLS_INSIDE. */
+/* A high bit of the action: not of processes that tell such calls themselves, TARGET_TELLS_INSIDE.
+ */
 #define COOKIE_TOLD_INSIDE (1ULL << 38)
 
 /* Values of the map `targets`, bits. */
@@ -51,6 +51,7 @@ enum trace_mode {
 #define TARGET_TELLS_INSIDE 2
 
 #define MAX_PROBES	     16384
+#define TIMES_LEFT	     16 /* bpf/state.h: times_left_ns */
 #define HITS_STRIPES	     16 /* counters of a probe (bpf/hits.h) */
 #define HITS_KEY(cpu, probe) (((cpu) % HITS_STRIPES) * MAX_PROBES + ((probe) & (MAX_PROBES - 1)))
 #define MAX_ARGS	     8	 /* arguments of one probe, the return value included */
@@ -154,7 +155,7 @@ enum call_flags {
 	CALL_INSTANT = 2, /* a moment: no duration */
 	CALL_OPEN = 4,	  /* had not returned when tracing stopped; dur is up to then */
 	CALL_UNWOUND = 8, /* its return was not seen (exception, longjmp, deeper than MAX_RETURNS);
-			   * dur is an upper bound */
+			   * dur is an upper bound; or up to when a budget took its place off */
 	CALL_ARG_FAULT = 16, /* at least one argument could not be read */
 	CALL_ARG_CUT = 32,   /* a string argument was longer than is kept */
 	CALL_ERROR = 64,     /* the return value says so (the probe's error rule) */

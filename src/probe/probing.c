@@ -145,8 +145,6 @@ void tracer_probe_file(struct tracer *t, struct probed_file *f)
 		struct site *put = vec_push(
 			&group_of(f, site->layer, by_callback, inside, moments, in_bursts)->sites);
 		*put = *site;
-		if (in_bursts)
-			put->cookie |= COOKIE_IN_BURSTS;
 		if (inside && t->opts.inside_running)
 			put->cookie |= COOKIE_TOLD_INSIDE;
 		f->places += !inside;

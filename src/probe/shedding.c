@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "probe/tracer_impl.h"
 
 #define END_NS	  5000000 /* for calls that are open to end */
@@ -178,12 +179,8 @@ static int leave_for_bursts(struct tracer *t, struct probed_file *f, struct site
 
 static void hand_over(struct site_group *from, size_t stay, struct site_group *to)
 {
-	for (size_t i = stay; i < from->sites.len; i++) {
-		struct site *s = vec_push(&to->sites);
-		*s = from->sites.data[i];
-		s->cookie = to->in_bursts ? s->cookie | COOKIE_IN_BURSTS
-					  : s->cookie & ~COOKIE_IN_BURSTS;
-	}
+	for (size_t i = stay; i < from->sites.len; i++)
+		*vec_push(&to->sites) = from->sites.data[i];
 	from->sites.len = stay;
 }
 
@@ -203,18 +200,26 @@ static int move_places(struct tracer *t, struct probed_file *f, size_t group, li
 	return attach_more(t, f, &to->links, to->sites.data + had, to->sites.len - had, e);
 }
 
-/* Calls that are open end, most of them. */
-static void let_end(struct tracer *t)
+static void set_flag(bool *flag, bool value)
 {
+	__atomic_store_n(flag, value, __ATOMIC_SEQ_CST);
+}
+
+/* Takes links off whose places are in bursts, which are off. They begin no calls from here on, and
+ * calls that are open end, most of them; of the others no end is seen. */
+static void end_and_take_off(struct tracer *t, const links_t *gone)
+{
+	set_flag(&t->bpf->bss->bursts_closed, true);
 	for (int i = 0; i < END_TURNS; i++) {
 		tracer_control(t);
 		nanosleep(&(struct timespec){.tv_nsec = END_NS / END_TURNS}, NULL);
 	}
-}
-
-static void set_flag(bool *flag, bool value)
-{
-	__atomic_store_n(flag, value, __ATOMIC_SEQ_CST);
+	uint64_t now_ns = monotonic_ns();
+	size_t at = t->shedding.times_left++ % TIMES_LEFT;
+	__atomic_store_n(&t->bpf->bss->times_left_ns[at], now_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&t->bpf->bss->places_left_ns, now_ns, __ATOMIC_RELEASE);
+	tracer_links_off(t, gone->data, gone->len);
+	set_flag(&t->bpf->bss->bursts_closed, false);
 }
 
 int tracer_set_bursts(struct tracer *t, const bool *in_bursts, size_t n, struct err *e)
@@ -222,8 +227,11 @@ int tracer_set_bursts(struct tracer *t, const bool *in_bursts, size_t n, struct 
 	links_t gone = {0};
 	int rc = 0;
 	t->shedding.in_bursts.len = 0;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		*vec_push(&t->shedding.in_bursts) = in_bursts[i];
+		if (i < MAX_PROBES)
+			set_flag(&t->bpf->bss->in_bursts[i], in_bursts[i]);
+	}
 	set_flag(&t->bpf->bss->replacing, true);
 	for (size_t i = 0; i < t->files.list.len; i++) {
 		struct probed_file *f = t->files.list.data[i];
@@ -236,8 +244,7 @@ int tracer_set_bursts(struct tracer *t, const bool *in_bursts, size_t n, struct 
 		}
 	}
 	if (gone.len)
-		let_end(t);
-	tracer_links_off(t, gone.data, gone.len);
+		end_and_take_off(t, &gone);
 	set_flag(&t->bpf->bss->replacing, false);
 	vec_free(&gone);
 	return rc;
@@ -276,7 +283,7 @@ static void burst_off(struct tracer *t)
 			sg->attached = false;
 		}
 	}
-	tracer_links_off(t, gone.data, gone.len);
+	end_and_take_off(t, &gone);
 	vec_free(&gone);
 }
 
@@ -285,9 +292,6 @@ int tracer_burst(struct tracer *t, bool on, struct err *e)
 	t->shedding.bursts_on = on;
 	if (on)
 		return burst_on(t, e);
-	set_flag(&t->bpf->bss->bursts_closed, true);
-	let_end(t);
 	burst_off(t);
-	set_flag(&t->bpf->bss->bursts_closed, false);
 	return 0;
 }

@@ -17,6 +17,7 @@
 struct shedding {
 	VEC(bool) in_bursts; /* by probe */
 	bool bursts_on;
+	size_t times_left;	       /* how often places were taken off */
 	const volatile uint64_t *hits; /* of bpf/hits.h; NULL: nobody counts */
 	size_t hits_bytes;
 };

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import time
 
 from harness import EACGM, LIBTARGET, Recording, expect, main, test
 
@@ -74,6 +75,50 @@ def _(t):
                    "--budget", "50", "--layers", "user", "--profile", "off", *PROBES)
     of = {f["name"]: f for f in rec.report["functions"]}
     expect("complete" not in of["target_endbr"] and of["target_endbr"]["calls"] == 100, "%r" % of)
+
+
+SLEEPER = """
+import ctypes, select, time
+f = ctypes.CDLL(%r).target_sleep
+longest = 0
+def call(ms):
+    global longest
+    began = time.monotonic_ns()
+    f(ms)
+    longest = max(longest, time.monotonic_ns() - began)
+while not select.select([0], [], [], 0)[0]:
+    for _ in range(400):
+        call(0)
+    call(150)
+print(longest)
+""" % LIBTARGET
+
+
+def long_calls(t, log, out):
+    with open(log, "w") as err:
+        p = t.start([EACGM, "record", "-o", out, "--budget", "2%", "--profile", "off", "--waits", "off",
+                     "--layers", "user", "--probe", "libtarget.so:target_sleep(u32 ms)", "--",
+                     "/usr/bin/python3", "-c", SLEEPER],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, text=True)
+    t.wait_for(lambda: said(log, DOWN), "the budget to turn target_sleep down")
+    time.sleep(8)  # of bursts that end in the middle of a call
+    longest, _ = p.communicate("end\n", timeout=30)
+    expect(p.returncode == 0, "record ended with %r" % p.returncode)
+    return int(longest)
+
+
+@test("a call that is open when its place is taken off takes no longer than it did", seconds=60)
+def _(t):
+    out = t.path("run.eacgm")
+    longest = long_calls(t, t.path("log"), out)
+    lines = t.path("run.jsonl")
+    t.run([EACGM, "export", out, "-f", "jsonl", "-o", lines])
+    with open(lines) as f:
+        calls = [row for row in map(json.loads, f) if row["type"] == "call"]
+    cut = [c for c in calls if "unwound" in c.get("flags", ())]
+    expect(cut, "no burst ended within a call: %d calls" % len(calls))
+    most = max(c["duration_ns"] for c in calls)
+    expect(most <= longest + 5e6, "%.1f ms, the longest took %.1f" % (most / 1e6, longest / 1e6))
 
 
 @test("what is no budget is refused in one line")
