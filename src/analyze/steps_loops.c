@@ -67,7 +67,7 @@ static bool was_untraced(const struct steps_finder *f, const struct steps_step *
 	uint64_t off_ns = UINT64_MAX;
 	for (size_t i = 0; i < f->t->windows.len; i++) {
 		const struct m_window *w = &f->t->windows.data[i];
-		if (off_ns < s->end_ns && w->start_ns > s->start_ns)
+		if (off_ns < s->end_ns && w->start_ns > s->start_ns && w->start_ns > off_ns)
 			return true;
 		off_ns = w->end_ns;
 	}

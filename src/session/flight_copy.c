@@ -298,6 +298,62 @@ static void copy_kept(struct copying *c, const struct flight_kept *kept, enum ro
 	}
 }
 
+/* Where periods with all probes on are told, what lies between them had not. So the ends of the
+ * file have one of no length, and what reaches beyond the first or the last of them is seen to. */
+static void copy_windows(struct copying *c, const struct flight_kept *kept)
+{
+	uint64_t ends[] = {c->span->from_ns, c->span->until_ns};
+	bool any = kept->rows[ROW_WINDOW].len != 0;
+	for (int i = 0; i < 2; i++) {
+		struct m_window none = {.start_ns = ends[i], .end_ns = ends[i]};
+		if (any)
+			add_row(c, ROW_WINDOW, &none);
+		if (!i)
+			copy_kept(c, kept, ROW_WINDOW);
+	}
+}
+
+/* The share of the file's time for which a probe was on: of the time between what was told last
+ * before it and what was told last. first: zeros, where nothing was. */
+static void copy_coverage(struct copying *c, const struct m_coverage *first,
+			  const struct m_coverage *last)
+{
+	struct m_coverage row = *last;
+	double on = (double)last->on_ns - (double)first->on_ns;
+	double off = (double)last->off_ns - (double)first->off_ns;
+	double ns = (double)(c->span->until_ns - c->span->from_ns);
+	if (on + off <= 0) { /* a short file: none was told in its time */
+		on = (double)last->on_ns;
+		off = (double)last->off_ns;
+	}
+	if (off <= 0)
+		return;
+	row.on_ns = (uint64_t)(ns * on / (on + off));
+	row.off_ns = (uint64_t)(ns * off / (on + off));
+	row.changes -= first->changes;
+	add_row(c, ROW_COVERAGE, &row);
+}
+
+static void copy_coverages(struct copying *c, const struct flight_kept *kept)
+{
+	size_t n = c->from->probes.len;
+	struct m_coverage *first = xcalloc(n + 1, sizeof(*first));
+	struct m_coverage *last = xcalloc(n + 1, sizeof(*last));
+	for (size_t i = 0; i < kept->coverages.len; i++) {
+		const struct flight_coverage *k = &kept->coverages.data[i];
+		if (k->row.probe >= n)
+			continue;
+		last[k->row.probe] = k->row;
+		if (k->time_ns <= c->span->from_ns)
+			first[k->row.probe] = k->row;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (last[i].off_ns)
+			copy_coverage(c, &first[i], &last[i]);
+	free(first);
+	free(last);
+}
+
 /* Those that were noticed since the file's time began: the rows of a cause replace one another. */
 static void copy_losses(struct copying *c, const struct flight_kept *kept)
 {
@@ -386,7 +442,8 @@ struct row_window *flight_copy(const struct row_source *rows, const struct fligh
 	copy_listed(&c);
 	copy_enums(&c);
 	copy_kept(&c, kept, ROW_NOTE);
-	copy_kept(&c, kept, ROW_WINDOW);
+	copy_windows(&c, kept);
+	copy_coverages(&c, kept);
 	copy_kept(&c, kept, ROW_ANOMALY);
 	copy_kept(&c, kept, ROW_INCIDENT);
 	copy_losses(&c, kept);

@@ -30,10 +30,17 @@ struct flight_loss {
 };
 #define FLIGHT_OVERRUN UINT32_MAX /* what the queue to the looker had no room for */
 
+/* How long a probe had been on, as it was told then. */
+struct flight_coverage {
+	uint64_t time_ns;
+	struct m_coverage row;
+};
+
 struct flight_kept {
 	struct row_vec rows[ROW_KINDS]; /* the latest of some kinds, with the session's strings */
 	struct map64 lost;		/* cause << 32 | CPU -> so far */
 	VEC(struct flight_loss) losses;
+	VEC(struct flight_coverage) coverages; /* in order of time */
 };
 
 void flight_kept_take(struct flight_kept *k, const struct feed_batch *b);

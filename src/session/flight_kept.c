@@ -3,8 +3,9 @@
  * seconds. */
 #include "session/flight_impl.h"
 
-#define ROWS_MOST   1024 /* of a kind; then the older half goes */
-#define LOSSES_MOST 4096 /* then those of one cause become one, of the latest time */
+#define COVERAGES_MOST 16384 /* then the older half goes */
+#define ROWS_MOST      1024  /* of a kind; then the older half goes */
+#define LOSSES_MOST    4096  /* then those of one cause become one, of the latest time */
 
 static void take_rows(struct flight_kept *k, const struct feed_batch *b, enum row_kind kind)
 {
@@ -70,12 +71,26 @@ static void take_loss(struct flight_kept *k, uint64_t time_ns, const struct m_lo
 	lose(k, time_ns, row->cause, row->count - before);
 }
 
+static void take_coverages(struct flight_kept *k, const struct feed_batch *b)
+{
+	for (size_t i = 0; i < b->coverages.len; i++)
+		*vec_push(&k->coverages) =
+			(struct flight_coverage){b->upto_ns, b->coverages.data[i]};
+	if (k->coverages.len <= COVERAGES_MOST)
+		return;
+	size_t gone = k->coverages.len - COVERAGES_MOST / 2;
+	memmove(k->coverages.data, k->coverages.data + gone,
+		COVERAGES_MOST / 2 * sizeof(*k->coverages.data));
+	k->coverages.len = COVERAGES_MOST / 2;
+}
+
 void flight_kept_take(struct flight_kept *k, const struct feed_batch *b)
 {
 	take_rows(k, b, ROW_NOTE);
 	take_rows(k, b, ROW_WINDOW);
 	take_rows(k, b, ROW_ANOMALY);
 	take_rows(k, b, ROW_INCIDENT);
+	take_coverages(k, b);
 	for (size_t i = 0; i < b->losses.len; i++)
 		take_loss(k, b->upto_ns, &b->losses.data[i]);
 	lose(k, b->upto_ns, FLIGHT_OVERRUN, b->overruns);
@@ -87,4 +102,5 @@ void flight_kept_free(struct flight_kept *k)
 		free(k->rows[kind].data);
 	map64_free(&k->lost);
 	vec_free(&k->losses);
+	vec_free(&k->coverages);
 }

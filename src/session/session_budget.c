@@ -12,6 +12,7 @@
 
 #define LOOK_TICKS 2 /* while no burst is on */
 #define TELL_NS	   5000000000ULL
+#define PIECE_NS   1000000000ULL /* of a time in which all are on */
 #define START_NS   2000000000ULL /* what it takes eacgm to begin is paid once */
 #define NAMES_MOST 5		 /* in a note */
 #define SECOND_NS  1e9
@@ -257,12 +258,22 @@ static void note_moves(struct session *s, const struct budget_seen *seen)
 
 /* ---- when all were on ---- */
 
-/* As with --burst: who looks for what goes on over many functions keeps to these periods. */
-static void end_whole(struct session *s)
+/* As with --burst: who looks for what goes on over many functions keeps to these periods. A long
+ * one comes in pieces, for who does not wait for its end. */
+static void end_whole(struct session *s, uint64_t now_ns)
 {
 	if (s->budget.whole_ns)
-		pipeline_window(s->pipeline, s->budget.whole_ns, monotonic_ns());
+		pipeline_window(s->pipeline, s->budget.whole_ns, now_ns);
 	s->budget.whole_ns = 0;
+}
+
+static void tell_whole(struct session *s)
+{
+	uint64_t now_ns = monotonic_ns();
+	if (!s->budget.any_moved || now_ns - s->budget.whole_ns < PIECE_NS || !s->budget.whole_ns)
+		return;
+	end_whole(s, now_ns);
+	s->budget.whole_ns = now_ns;
 }
 
 static bool any_in_bursts(const struct session_budget *b)
@@ -283,7 +294,7 @@ static void switch_bursts(struct session *s, bool on)
 		return;
 	if (!on) { /* from here on none of its calls is recorded */
 		count_time(s, monotonic_ns());
-		end_whole(s);
+		end_whole(s, monotonic_ns());
 	}
 	if (tracer_burst(s->tracer, on, &e))
 		pipeline_note(s->pipeline, "budget", e.msg);
@@ -301,7 +312,7 @@ static void move_probes(struct session *s)
 	struct err e = {0};
 	bool *in_bursts = xcalloc(b->probes.len + 1, sizeof(*in_bursts));
 	count_time(s, monotonic_ns());
-	end_whole(s);
+	end_whole(s, monotonic_ns());
 	b->any_moved = true;
 	for (size_t i = 0; i < b->probes.len; i++) {
 		in_bursts[i] = b->b.probes.data[i].in_bursts;
@@ -332,6 +343,7 @@ void session_budget_tick(struct session *s, unsigned tick)
 	}
 	if (order.bursts_on)
 		switch_bursts(s, true);
+	tell_whole(s);
 	if (order.moved || b->looked_ns - b->told_ns > TELL_NS) {
 		b->told_ns = b->looked_ns;
 		tell_times(s);
@@ -345,7 +357,7 @@ void session_budget_end(struct session *s)
 		return;
 	tell_times(s);
 	if (s->budget.any_moved)
-		end_whole(s);
+		end_whole(s, monotonic_ns());
 	pipeline_meta(s->pipeline, "budget_ratio", "%.6g", s->opts->budget);
 	pipeline_meta(s->pipeline, "budget_cost_ratio", "%.6g", ratio_of(b->spent_ns, b->job_ns));
 }

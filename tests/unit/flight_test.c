@@ -418,6 +418,47 @@ static void losses_of_its_time_are_told(void **state)
 	end();
 }
 
+static void coverage(uint64_t on_ms, uint64_t off_ms, uint32_t changes)
+{
+	PUT(coverages, (struct m_coverage){.probe = 1,
+					   .on_ns = on_ms * MS,
+					   .off_ns = off_ms * MS,
+					   .changes = changes,
+					   .in_bursts = 1});
+}
+
+/* The file is of 300 to 600 ms. */
+static void what_was_off_is_told(void **state)
+{
+	(void)state;
+	begin_with((struct flight_options){0});
+	put_names();
+	coverage(100, 100, 1);
+	PUT(windows, (struct m_window){.start_ns = 100 * MS, .end_ns = 200 * MS});
+	pass(250 * MS);
+	call(400 * MS, MS);
+	PUT(windows, (struct m_window){.start_ns = 390 * MS, .end_ns = 420 * MS});
+	coverage(130, 370, 3);
+	pass(550 * MS);
+	flight_trigger(f, TRIGGER_NS, "a test");
+	pass(LATER_NS);
+	end_session();
+	struct rec_reader *r = open_told();
+	const struct rec_tables *t = rec_tables(r);
+	assert_int_equal(t->windows.len, 3);
+	assert_int_equal(t->windows.data[0].end_ns - t->windows.data[0].start_ns, 0);
+	assert_int_equal(t->windows.data[1].end_ns - t->windows.data[1].start_ns, 30 * MS);
+	assert_int_equal(t->windows.data[2].start_ns - t->windows.data[0].start_ns, 300 * MS);
+	assert_int_equal(t->coverages.len, 1);
+	const struct m_coverage *c = &t->coverages.data[0];
+	assert_string_equal(string_of(t, t->probes.data[c->probe].name), "aten::linear");
+	assert_int_equal(c->on_ns, 30 * MS);
+	assert_int_equal(c->off_ns, 270 * MS);
+	assert_int_equal(c->changes, 2);
+	rec_close(r);
+	end();
+}
+
 static void triggers_that_are_near_make_one_file(void **state)
 {
 	(void)state;
@@ -630,6 +671,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_whole_is_told),
 		cmocka_unit_test(what_comes_after_does_not_drive_out_what_was_before),
 		cmocka_unit_test(losses_of_its_time_are_told),
+		cmocka_unit_test(what_was_off_is_told),
 		cmocka_unit_test(triggers_that_are_near_make_one_file),
 		cmocka_unit_test(no_more_wait_than_there_is_room_for),
 		cmocka_unit_test(the_end_writes_what_waits),
