@@ -106,13 +106,56 @@ static void join_slices(struct blame_world *w, const bool *python)
 	}
 }
 
+/* A thread ended another's wait. */
+struct wake {
+	uint64_t time_ns;
+	uint32_t thread;
+};
+
+static int by_waker(const void *a, const void *b)
+{
+	const struct wake *x = a, *y = b;
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+typedef VEC(struct wake) wakes_t;
+
+static void find_wakes(const struct blame_world *w, wakes_t *ret)
+{
+	for (size_t i = 0; i < w->waits.len; i++)
+		if (w->waits.data[i].waker != UINT32_MAX)
+			*vec_push(ret) =
+				(struct wake){w->waits.data[i].woken_ns, w->waits.data[i].waker};
+	if (ret->len)
+		qsort(ret->data, ret->len, sizeof(*ret->data), by_waker);
+}
+
+static bool has_woken(const wakes_t *wakes, uint32_t thread, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct wake key = {from_ns, thread};
+	size_t low = 0, high = wakes->len;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (by_waker(&wakes->data[middle], &key) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < wakes->len && wakes->data[low].thread == thread &&
+	       wakes->data[low].time_ns <= to_ns;
+}
+
 /* Who waits for events for some time, and then again, as gloo's threads do every 10 ms: who ends
  * the last of these waits ends all, though the thread may have had no CPU for a while between them.
- */
+ * Where it woke another thread meanwhile, an event had come. */
 static void join_polls(struct blame_world *w)
 {
+	wakes_t wakes = {0};
 	const struct blame_wait *next = NULL; /* of the thread, for events */
 	uint64_t preempted_ns = 0;
+	find_wakes(w, &wakes);
 	for (size_t i = w->waits.len; i-- > 0;) {
 		struct blame_wait *m = &w->waits.data[i];
 		if (next && next->thread != m->thread)
@@ -122,11 +165,13 @@ static void join_polls(struct blame_world *w)
 			continue;
 		}
 		if (m->reason == WAIT_POLL && m->waker == UINT32_MAX && next &&
-		    next->start_ns <= m->end_ns + SLICE_APART_NS + preempted_ns)
+		    next->start_ns <= m->end_ns + SLICE_APART_NS + preempted_ns &&
+		    !has_woken(&wakes, m->thread, m->woken_ns, next->start_ns))
 			m->waker = next->waker;
 		next = m->reason == WAIT_POLL ? m : NULL;
 		preempted_ns = 0;
 	}
+	vec_free(&wakes);
 }
 
 /* Who waits for events that nobody here ended, in a process with connections (which has that

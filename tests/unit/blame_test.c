@@ -680,6 +680,25 @@ static void events_from_elsewhere_are_the_network(void **state)
 	}
 }
 
+/* Thread 1 waits for events in slices. Nobody of the job ended the last of them, it woke the main
+ * thread, and another wait for events began. Who ends that one has nothing to do with it. */
+static void what_an_event_ended_goes_on_to_nobody(void **state)
+{
+	(void)state;
+	create();
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+	wait(0, WAIT_FUTEX, 300, 390, 9);
+	for (uint64_t at = 290; at < 390; at += 10)
+		wait(1, WAIT_POLL, at, at + 10, 0);
+	wait(1, WAIT_POLL, 390, 395, JOB);
+	samples(0, 390, 400, line("forward", 10));
+	put_counter_of(w, 1, "pid 7", "net_sent_bytes", 1);
+	struct blame b = blame_it();
+	is_about(part(&b, BLAME_NETWORK, VIA_LOCK)->ns, 90, 0.01);
+	done(&b);
+}
+
 /* Steps of one's own and of others, one by one. */
 static void steps_of_ranks_add_up(void **state)
 {
@@ -791,6 +810,7 @@ int main(void)
 		T(steps_of_ranks_add_up),
 		T(children_are_no_ranks),
 		T(events_from_elsewhere_are_the_network),
+		T(what_an_event_ended_goes_on_to_nobody),
 		T(who_came_last_to_a_collective),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
