@@ -1,6 +1,7 @@
 /* cmd_report.c - eacgm report: where the time of a recording went. */
 #include <errno.h>
 #include <malloc.h>
+#include <signal.h>
 #include <string.h>
 
 #include "analyze/gpu.h"
@@ -9,8 +10,11 @@
 #include "cli/options.h"
 #include "report/report.h"
 #include "cli/terminal.h"
+#include "export/output.h"
 #include "recording/recording.h"
+#include "report/report_html.h"
 #include "symbolize/demangle.h"
+#include "web/web_page.h"
 
 static void show_progress(void *ctx, uint64_t done, uint64_t total)
 {
@@ -60,7 +64,20 @@ static int check_wanted(const struct report_options *o, const struct rec_tables 
 /* What was asked for has all its lines. */
 static bool is_brief(const struct args *a)
 {
-	return !args_has(a, "json") && !args_has(a, "full") && !args_has(a, "section");
+	return !args_has(a, "json") && !args_has(a, "html") && !args_has(a, "full") &&
+	       !args_has(a, "section");
+}
+
+static int check_forms(const struct args *a, struct err *e)
+{
+	if (args_has(a, "html") && args_has(a, "json"))
+		return err_set(e, EINVAL, "'--html' and '--json' cannot both be given");
+	if (args_has(a, "section") && (args_has(a, "json") || args_has(a, "html")))
+		return err_set(e, EINVAL, "'--section' is for the text: %s has all of them",
+			       args_has(a, "json") ? "JSON" : "the page");
+	if (args_has(a, "html") && !web_page_is_there())
+		return err_set(e, ENOTSUP, WEB_PAGE_MISSING);
+	return 0;
 }
 
 static int options_from(struct report_options *o, const struct args *a, struct err *e)
@@ -84,8 +101,6 @@ static int options_from(struct report_options *o, const struct args *a, struct e
 		rc = args_time(a, "to", 1, TIME_TEXT_MOST_NS, &o->to_ns, e);
 	if (!rc && o->to_ns && o->to_ns <= o->from_ns)
 		rc = err_set(e, EINVAL, "'--to' must be later than '--from'");
-	if (!rc && o->sections && args_has(a, "json"))
-		rc = err_set(e, EINVAL, "'--section' is for the text: JSON has all of them");
 	if (rc)
 		return rc;
 	o->pid = (uint32_t)pid;
@@ -104,8 +119,28 @@ static void shift_times(struct report_options *o, const struct rec_tables *t)
 		o->to_ns += start;
 }
 
+/* The page appears under its name when it is whole. */
+static int write_page(const struct report *r, const char *path, struct err *e)
+{
+	struct output output;
+	struct output_owner owner = output_owner_from_sudo();
+	signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error like a full disk */
+	int rc = output_open(&output, strcmp(path, "-") != 0 ? path : "/dev/stdout", &owner, e);
+	return rc ? rc : output_close(&output, report_html(output.stream, r, e), e);
+}
+
+static int write_form(const struct report *r, const struct args *a, struct err *e)
+{
+	if (args_has(a, "html"))
+		return write_page(r, args_get(a, "html"), e);
+	if (args_has(a, "json"))
+		return report_json(stdout, r) ? err_set(e, EIO, "cannot write the report") : 0;
+	report_text(stdout, r);
+	return 0;
+}
+
 static int print_report(const char *path, const struct rec_reader *reader,
-			const struct report_options *o, bool json, struct err *e)
+			const struct report_options *o, const struct args *a, struct err *e)
 {
 	struct progress progress;
 	struct report r;
@@ -117,10 +152,8 @@ static int print_report(const char *path, const struct rec_reader *reader,
 		    &(struct visit_options){.progress = show_progress, .progress_ctx = &progress});
 	progress_end(&progress);
 	int rc = report_check_sections(&r, e);
-	if (!rc && json && report_json(stdout, &r))
-		rc = err_set(e, EIO, "cannot write the report");
-	else if (!rc && !json)
-		report_text(stdout, &r);
+	if (!rc)
+		rc = write_form(&r, a, e);
 	report_free(&r);
 	return rc;
 }
@@ -131,15 +164,19 @@ static int run(const struct args *a)
 	struct report_options o;
 	if (options_from(&o, a, &e))
 		return usage_error(a->command, "%s", e.msg);
+	int rc = check_forms(a, &e);
+	if (rc)
+		return rc == -EINVAL ? usage_error(a->command, "%s", e.msg)
+				     : command_failed(a->command, &e);
 	struct rec_reader *reader = NULL;
 	const char *path = a->words.data[0];
-	int rc = rec_open(&reader, path, &e);
+	rc = rec_open(&reader, path, &e);
 	if (!rc)
 		rc = check_wanted(&o, rec_tables(reader), &e);
 	if (!rc)
 		shift_times(&o, rec_tables(reader));
 	if (!rc)
-		rc = print_report(path, reader, &o, args_has(a, "json"), &e);
+		rc = print_report(path, reader, &o, a, &e);
 	rec_close(reader);
 	vec_free(&o.layers);
 	if (rc == -EINVAL && o.sections)
@@ -170,6 +207,10 @@ static const struct opt_def options[] = {
 	 NULL, 0},
 	{0, "to", "TIME", "Likewise, up to before this time.", NULL, 0},
 	{0, "json", NULL, "Print one JSON object.", NULL, 0},
+	{0, "html", "OUT",
+	 "Write a page for the browser: one file with all figures of --json, charts and flame "
+	 "graphs, that asks nobody for anything; '-' is the standard output.",
+	 NULL, OPT_FILE},
 	{0, "steps", NULL,
 	 "With --json: every step of each loop, not the loops' figures and slow steps alone.", NULL,
 	 0},
@@ -197,6 +238,7 @@ static const char *const description[] = {
 
 static const struct cmd_example examples[] = {
 	{"eacgm report run.eacgm", "Where the time went."},
+	{"eacgm report run.eacgm --html run.html", "A page for the browser, to keep or to send."},
 	{"eacgm report run.eacgm --section profile,notes", "All of these two sections."},
 	{"eacgm report run.eacgm --layer torch --sort self --top 30",
 	 "The 30 operators with the most time of their own."},

@@ -54,6 +54,11 @@ const char *account_owner_words(enum account_owner owner)
 	return owners[owner].words;
 }
 
+const char *account_owner_id(enum account_owner owner)
+{
+	return owners[owner].id;
+}
+
 /* ---- the section ---- */
 
 static void *begin(const struct report *r, struct report_visitors *v)

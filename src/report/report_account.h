@@ -79,6 +79,7 @@ struct account_state {
 
 /* "waiting for the GPU" */
 const char *account_owner_words(enum account_owner owner);
+const char *account_owner_id(enum account_owner owner); /* for programs: "data" */
 
 /* Finds the loop of the main thread, and cuts its time by it; of other processes with a loop what
  * their GPUs did in that. */

@@ -1,0 +1,6 @@
+/* web_none.c - the pieces of a program that was built without the page (-Dweb=disabled). */
+#include "web/web_parts.h"
+
+const char web_part_head[] = "";
+const char web_part_body[] = "";
+const char web_part_tail[] = "";

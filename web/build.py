@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Builds the page: one HTML file with its script and its style in it, as C arrays.
+
+usage: build.py OUTPUT.c FOLDER DEPFILE
+
+FOLDER is where npm puts what package-lock.json names (esbuild, uPlot), and where page.html is left
+to look at. The file is cut where the program puts something in: what scripts may ask (connect-src
+of the Content-Security-Policy) and the data. Its policy names script and style by their hashes, so
+that no other ones run. Nothing is written here, beside the sources.
+"""
+import base64
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+PACKAGES = ("package.json", "package-lock.json", ".npmrc")
+WITHOUT = "to build without the page: meson configure BUILD -Dweb=disabled"
+TARGET = ["--bundle", "--minify", "--charset=ascii", "--log-level=warning", "--target=es2020"]
+
+
+def give_up(sentence):
+    sys.exit(f"web: {sentence}; {WITHOUT}")
+
+
+def get_packages(folder):
+    """npm is asked only where what is wanted has changed."""
+    stamp = folder / "packages.sha256"
+    wanted = hashlib.sha256(b"".join((HERE / p).read_bytes() for p in PACKAGES)).hexdigest()
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    npm = shutil.which("npm")
+    if not npm:
+        give_up("npm is missing: run 'make setup'")
+    for name in PACKAGES:
+        shutil.copyfile(HERE / name, folder / name)
+    done = subprocess.run([npm, "ci", "--omit=dev", "--no-progress"], cwd=folder, check=False,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        (folder / "npm.log").write_text(done.stdout)
+        said = [line for line in done.stdout.splitlines() if "npm" in line and ":" in line]
+        give_up(f"npm could not get the page's packages ({said[0] if said else 'no reason told'}; "
+                f"all it said is in {folder / 'npm.log'})")
+    stamp.write_text(wanted)
+
+
+def bundle(folder, source, *options):
+    env = {**os.environ, "NODE_PATH": str(folder / "node_modules")}
+    made = folder / f"made{source.suffix}"
+    done = subprocess.run([str(folder / "node_modules/.bin/esbuild"), str(source), *TARGET,
+                           f"--outfile={made}", f"--metafile={folder / 'made_of.json'}", *options],
+                          cwd=HERE, env=env, check=False)
+    if done.returncode:
+        sys.exit("web: esbuild found errors, above")
+    made_of = json.loads((folder / "made_of.json").read_text())["inputs"]
+    return made.read_text(encoding="ascii").strip(), [(HERE / name).resolve() for name in made_of]
+
+
+def policy_hash(text):
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+
+def page(script, style):
+    """The file, with marks where it is cut."""
+    policy = ("default-src 'none'; base-uri 'none'; form-action 'none'; "
+              f"script-src {policy_hash(script)}; style-src {policy_hash(style)}; "
+              "img-src data:; connect-src \0")
+    for text, end in ((script, "</script"), (style, "</style")):
+        if end in text.lower() or "<!--" in text:
+            sys.exit(f"web: the bundle holds '{end}' or '<!--'")
+    html = (HERE / "src/page.html").read_text(encoding="ascii")
+    for mark, text in (("@POLICY@", policy), ("@STYLE@", style), ("@SCRIPT@", script),
+                       ("@DATA@", "\0")):
+        if html.count(mark) != 1:
+            sys.exit(f"web: page.html must hold {mark} once")
+        html = html.replace(mark, text)
+    return html
+
+
+def array(name, text):
+    data = text.encode("ascii") + b"\0"
+    rows = ("\t" + " ".join(f"0x{byte:02x}," for byte in data[at:at + 16])
+            for at in range(0, len(data), 16))
+    return f"const char {name}[] = {{\n" + "\n".join(rows) + "\n};\n"
+
+
+def main():
+    if len(sys.argv) != 4:
+        sys.exit("usage: build.py OUTPUT.c FOLDER DEPFILE")
+    folder = pathlib.Path(sys.argv[2]).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    get_packages(folder)
+    script, scripts = bundle(folder, HERE / "src/main.ts", "--format=iife")
+    style, styles = bundle(folder, HERE / "src/page.css")
+    parts = page(script, style).split("\0")
+    assert len(parts) == 3, "cut at two marks"
+    names = ("web_part_head", "web_part_body", "web_part_tail")
+    (folder / "page.html").write_text("'none'".join(parts[:2]) + parts[2])
+    pathlib.Path(sys.argv[1]).write_text(
+        '/* Made by build.py; do not edit. */\n#include "web/web_parts.h"\n\n'
+        + "\n".join(map(array, names, parts)))
+    made_of = [*scripts, *styles, HERE / "src/page.html", *(HERE / name for name in PACKAGES)]
+    pathlib.Path(sys.argv[3]).write_text(
+        f"{sys.argv[1]}: " + " ".join(str(path).replace(" ", "\\ ") for path in made_of) + "\n")
+
+
+main()

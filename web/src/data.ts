@@ -1,0 +1,61 @@
+// data.ts - what the program puts into the page (src/report/report_html.c) or answers
+// (docs/api.yaml). The report is that of `eacgm report --json`: docs/report.md names its keys.
+
+export type Json = any;
+
+export interface Steps {
+  pid: number;
+  tid: number;
+  kind: string;
+  count: number;
+  each: number; // steps in a point: the longest of them is shown
+  index: number[];
+  start_s: number[];
+  ms: number[];
+  phases: Record<string, number[]>; // ms; those that are 0 everywhere are not there
+}
+
+export interface Series {
+  entity: string;
+  kind: string;
+  name: string;
+  unit: string | null;
+  mean: (number | null)[];
+  max?: (number | null)[]; // where a point stands for several values
+}
+
+export interface Counters {
+  bucket_s: number;
+  points: number;
+  series: Series[];
+}
+
+export interface Flame {
+  kind: string;
+  title: string;
+  unit: string;
+  total: number;
+  names: string[];
+  parent: number[]; // of each frame but the root, which is number 0
+  name: number[];
+  is: number[]; // an index into KINDS of flame.ts
+  value: number[];
+}
+
+export interface LeftOut {
+  what: string;
+  shown: number;
+  of: number;
+}
+
+export interface About {
+  version: string;
+  left_out: LeftOut[];
+  owners: Record<string, string>; // words of an account's owners
+}
+
+/** A block of data in the page; undefined: there is none. */
+export function block<T>(id: string): T | undefined {
+  const text = document.getElementById(id)?.textContent;
+  return text ? (JSON.parse(text) as T) : undefined;
+}

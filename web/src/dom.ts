@@ -1,0 +1,57 @@
+// dom.ts - makes elements. Text only ever becomes text: nothing here, nor anywhere else in the
+// page, writes markup.
+
+export type Child = Node | string | number | null | undefined | false;
+
+export interface Attributes {
+  class?: string;
+  on?: Record<string, (event: any) => void>;
+  [name: string]: unknown;
+}
+
+export function h(tag: string, attributes?: Attributes | null, ...children: Child[]): HTMLElement {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (name === "on")
+      for (const [event, call] of Object.entries(value as object)) made.addEventListener(event, call);
+    else if (value !== undefined && value !== false && value !== null)
+      made.setAttribute(name, value === true ? "" : String(value));
+  }
+  add(made, children);
+  return made;
+}
+
+export function add(to: HTMLElement, children: Child[]): void {
+  for (const child of children) {
+    if (child === null || child === undefined || child === false) continue;
+    to.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+}
+
+export function clear(of: HTMLElement): HTMLElement {
+  of.textContent = "";
+  return of;
+}
+
+/** A value of the style sheet: "--ink". */
+export function style(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/** A heading with what is under it. */
+export function section(title: string, ...children: Child[]): HTMLElement {
+  return h("section", null, h("h2", null, title), ...children);
+}
+
+export function note(...children: Child[]): HTMLElement {
+  return h("p", { class: "note" }, ...children);
+}
+
+const themed: (() => void)[] = [];
+
+/** Called when the colours change: what is drawn on a canvas has to be drawn anew. */
+export function onTheme(call: () => void): void {
+  themed.push(call);
+}
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => themed.forEach((f) => f()));

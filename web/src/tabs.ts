@@ -1,0 +1,44 @@
+// tabs.ts - the views of the page: one is seen at a time, named by the address's fragment, so that
+// links and the browser's own keys work. 1 to 9 choose one, "/" goes to its filter.
+import { add, h, type Child } from "./dom";
+
+export interface View {
+  id: string;
+  title: string;
+  make: () => Child[];
+}
+
+export function tabs(views: View[]): { nav: HTMLElement; main: HTMLElement; remake: (id?: string) => void } {
+  const made = new Map<string, HTMLElement>();
+  const links = views.map((v) => h("a", { href: `#${v.id}`, id: `tab-${v.id}` }, v.title));
+  const nav = h("nav", { "aria-label": "views" }, ...links);
+  const main = h("main", { id: "view", tabindex: "-1" });
+  const wanted = () => views.find((v) => v.id === location.hash.slice(1)) ?? views[0];
+
+  function show(): void {
+    const view = wanted();
+    let panel = made.get(view.id);
+    if (!panel) {
+      panel = h("div", { class: "view", id: `view-${view.id}` }, h("h1", { class: "unseen" }, view.title));
+      add(panel, view.make());
+      made.set(view.id, panel);
+    }
+    for (const child of Array.from(main.children)) if (child !== panel) child.remove();
+    if (panel.parentElement !== main) main.append(panel);
+    links.forEach((link, i) => views[i] === view ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current"));
+  }
+  function key(event: KeyboardEvent): void {
+    const on = event.target as HTMLElement;
+    if (event.ctrlKey || event.altKey || event.metaKey || /^(INPUT|TEXTAREA|SELECT)$/.test(on.tagName)) return;
+    const view = views[Number(event.key) - 1];
+    if (view) location.hash = view.id;
+    else if (event.key === "/") {
+      main.querySelector<HTMLInputElement>("input[type=search]")?.focus();
+      event.preventDefault();
+    }
+  }
+  addEventListener("hashchange", () => { show(); scrollTo(0, 0); });
+  addEventListener("keydown", key);
+  queueMicrotask(show);
+  return { nav, main, remake: (id) => { if (id) made.delete(id); else made.clear(); show(); } };
+}
