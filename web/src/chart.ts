@@ -1,7 +1,7 @@
 // chart.ts - lines over time, by uPlot. Each chart says its figures as text as well, and is drawn
 // when it comes into sight: a page may have hundreds.
 import uPlot from "uplot";
-import { h, onTheme, style } from "./dom";
+import { clean, h, onTheme, style } from "./dom";
 
 export interface Line {
   label: string;
@@ -38,16 +38,17 @@ function options(o: ChartOptions, lines: Line[], width: number): uPlot.Options {
     cursor: { y: false, drag: { x: true, y: false } },
     scales: { x: { time: false }, y: { range: (_u, lo, hi) => range(lo, hi, o.zero !== false) } },
     axes: [
-      { ...axis, values: (_u, ticks) => ticks.map(o.xLabel ?? ((v) => `${+v.toPrecision(6)} s`)) },
-      { ...axis, size: 74, values: (_u, ticks) => ticks.map(o.format) },
+      { ...axis, size: 30, values: (_u, ticks) => ticks.map(o.xLabel ?? ((v) => `${+v.toPrecision(6)} s`)) },
+      { ...axis, size: 84, values: (_u, ticks) => ticks.map(o.format) },
     ],
     series: [
       { label: "at", value: (_u, v) => v === null ? "–" : (o.xLabel ?? ((s) => `${s.toFixed(2)} s`))(v) },
       ...lines.map((line, i) => ({
-        label: line.label,
+        label: clean(line.label),
         stroke: line.faint ? style("--faint") : colour(i),
         fill: line.filled ? colour(i) + "33" : undefined,
         width: line.faint ? 1 : 1.5,
+        spanGaps: true, // values come less often than there are points
         points: { show: line.points ?? (line.values.length < 3) },
         value: (_u: uPlot, v: number | null) => v === null || v === undefined ? "–" : o.format(v),
       })),
@@ -107,7 +108,7 @@ export function chart(o: ChartOptions, x: number[], lines: Line[]): Chart {
       const alike = newLines.length === lines.length && newLines.every((l, i) => l.label === lines[i].label);
       x = newX;
       lines = newLines;
-      if (words !== undefined) said.textContent = words;
+      if (words !== undefined) said.textContent = clean(words);
       if (plot && alike) plot.setData([x, ...lines.map((l) => l.values)] as uPlot.AlignedData);
       else draw();
     },

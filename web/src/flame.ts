@@ -1,6 +1,6 @@
 // flame.ts - a flame graph, from the root at the top down, on a canvas. A click or Enter zooms to a
 // frame, arrows walk, Escape goes back; what is under the pointer is said in words below it.
-import { h, onTheme, style } from "./dom";
+import { clean, h, onTheme, style } from "./dom";
 import type { Flame } from "./data";
 import { percent, value } from "./format";
 
@@ -18,7 +18,7 @@ export function flameGraph(f: Flame): HTMLElement {
   const canvas = h("canvas", { class: "flame", tabindex: "0", role: "img", "aria-label":
     `${f.title}: a flame graph; arrows walk, Enter zooms, Escape goes back` }) as HTMLCanvasElement;
   const words = h("p", { class: "flame-words", "aria-live": "polite" });
-  const nameOf = (i: number) => i ? f.names[f.name[i]] : "all";
+  const nameOf = (i: number) => i ? clean(f.names[f.name[i]]) : "all";
 
   function path(to: number): number[] {
     const up: number[] = [];

@@ -1,6 +1,6 @@
 // main.ts - the page: of a recording where it holds one's report, else of the agent that served it.
 import { block, type About, type Counters, type Flame, type Json, type Steps } from "./data";
-import { add, clear, h } from "./dom";
+import { add, clean, clear, h } from "./dom";
 import { ns } from "./format";
 import { live } from "./live";
 import { tabs, type View } from "./tabs";
@@ -29,7 +29,7 @@ function recording(report: Json): void {
     { id: "probes", title: "Probes and cost", make: () => probes(report) },
   ];
   const { nav, main } = tabs(views);
-  document.title = `${programOf(report)} - eACGM`;
+  document.title = clean(`${programOf(report)} - eACGM`);
   add(clear(document.getElementById("page")!), [
     h("a", { href: "#view", class: "skip", on: { click: (e: Event) => { e.preventDefault(); main.focus(); } } }, "to the view"),
     h("header", null, h("span", { class: "brand" }, "eACGM"), h("strong", null, programOf(report)),

@@ -20,6 +20,18 @@ export function meanOf(values: (number | null)[]): number | null {
   return there.length ? there.reduce((a, b) => a + b, 0) / there.length : null;
 }
 
+/** The value that it has all the time; undefined: it changes. */
+function constant(s: Series): number | undefined {
+  const there = [...s.mean, ...(s.max ?? [])].filter((v): v is number => v !== null);
+  return there.every((v) => v === there[0]) ? there[0] : undefined;
+}
+
+/** What never changes needs no chart: "pcie_generation 5, swap_in_pages_per_s 0/s". */
+function constantsNote(all: [string, Series[]][]): HTMLElement {
+  return note("the same all the time: ", all.map(([name, list]) =>
+    `${name} ${[...new Set(list.map((s) => value(constant(s), s.unit)))].slice(0, LINES).join(" / ")}`).join(", "));
+}
+
 function figure(name: string, all: Series[], x: number[], spans: Span[]): HTMLElement {
   const unit = all[0].unit, shown = all.slice(0, LINES);
   const lines = shown.map((s) => ({ label: all.length > 1 ? s.entity : "mean", values: s.mean as (number | null)[] }));
@@ -34,6 +46,7 @@ function figure(name: string, all: Series[], x: number[], spans: Span[]): HTMLEl
 
 function group(kind: string, series: Series[], x: number[], spans: Span[]): HTMLElement {
   const byName = new Map<string, Series[]>();
+  series.sort((a, b) => a.entity.localeCompare(b.entity, "en", { numeric: true }));
   for (const s of series) byName.set(s.name, [...(byName.get(s.name) ?? []), s]);
   const open = kind === "gpu" || kind === "host";
   const inside = h("div", { class: "grid" });
@@ -41,7 +54,10 @@ function group(kind: string, series: Series[], x: number[], spans: Span[]): HTML
   const fill = () => {
     if (filled) return;
     filled = true;
-    for (const [name, all] of byName) inside.append(figure(name, all, x, spans));
+    const still = [...byName].filter(([, all]) => all.every((s) => constant(s) !== undefined));
+    for (const [name, all] of byName)
+      if (!still.some(([other]) => other === name)) inside.append(figure(name, all, x, spans));
+    if (still.length) inside.append(constantsNote(still));
   };
   if (open) fill();
   return h("details", { open, on: { toggle: fill } },
@@ -64,11 +80,11 @@ function devices(report: Json): Child {
 function kernels(report: Json): Child {
   const list: Json[] = report.kernels ?? [];
   return list.length ? section("Kernels", table(list, [
+    { head: "kernel", left: true, value: (k) => k.short_name },
     { head: "launches", value: (k) => k.launches + (k.graph_kernels ?? 0), text: (k) => count(k.launches + (k.graph_kernels ?? 0)) },
     { head: "GPU time", value: (k) => k.device_ns, text: (k) => ns(k.device_ns) },
     { head: "longest", value: (k) => k.device_max_ns, text: (k) => ns(k.device_max_ns) },
     { head: "launch call", value: (k) => k.mean_ns, text: (k) => ns(k.mean_ns) },
-    { head: "kernel", left: true, value: (k) => k.short_name },
   ], { name: "kernels", filter: "filter", step: 20 })) : null;
 }
 

@@ -9,6 +9,7 @@ export function functions(report: Json): Child[] {
   const place = (f: Json) => f.file ? `${f.name} (${f.file}${f.line ? `:${f.line}` : ""})` : f.name;
   return [
     list.length ? section("Calls that were traced", table(list, [
+      { head: "function", left: true, value: place },
       { head: "layer", left: true, value: (f) => f.layer },
       { head: "calls", value: (f) => f.calls, text: (f) => (f.complete === false ? ">" : "") + count(f.calls) },
       { head: "errors", value: (f) => f.errors, text: (f) => f.errors ? count(f.errors) : "" },
@@ -18,20 +19,18 @@ export function functions(report: Json): Child[] {
       { head: "p50", value: (f) => f.p50_ns, text: (f) => ns(f.p50_ns) },
       { head: "p99", value: (f) => f.p99_ns, text: (f) => ns(f.p99_ns) },
       { head: "max", value: (f) => f.max_ns, text: (f) => ns(f.max_ns) },
-      { head: "function", left: true, value: place },
-    ], { name: "functions", filter: "filter", sort: 3, step: 50 })) : note("No calls were traced."),
+    ], { name: "functions", filter: "filter", sort: 4, step: 50 })) : note("No calls were traced."),
     sampled.length ? section("By samples of the CPU clock", table(sampled, [
+      { head: "function", left: true, value: place },
       { head: "own", value: (f) => f.self_ns, text: (f) => ns(f.self_ns) },
       { head: "of all", value: (f) => f.self_ratio, text: (f) => percent(f.self_ratio) },
       { head: "total", title: "with all that it calls", value: (f) => f.total_ns, text: (f) => ns(f.total_ns) },
       { head: "of all ", value: (f) => f.total_ratio, text: (f) => percent(f.total_ratio) },
       { head: "kind", left: true, value: (f) => f.kind },
-      { head: "function", left: true, value: place },
-    ], { name: "functions by samples", filter: "filter", sort: 0, step: 50 })) : null,
+    ], { name: "functions by samples", filter: "filter", sort: 1, step: 50 })) : null,
     report.open_calls?.length ? section("Calls that had not returned", table(report.open_calls as Json[], [
-      { head: "open for", value: (c) => c.open_ns, text: (c) => ns(c.open_ns) }, { head: "process", value: (c) => c.pid },
-      { head: "thread", value: (c) => c.tid }, { head: "layer", left: true, value: (c) => c.layer },
-      { head: "function", left: true, value: (c) => c.name }], { name: "open calls" })) : null,
+      { head: "function", left: true, value: (c) => c.name }, { head: "open for", value: (c) => c.open_ns, text: (c) => ns(c.open_ns) }, { head: "process", value: (c) => c.pid },
+      { head: "thread", value: (c) => c.tid }, { head: "layer", left: true, value: (c) => c.layer }], { name: "open calls" })) : null,
     h("p", { class: "note" }, "Total is the time from entry to return; a call inside another of the same function adds nothing."),
   ];
 }

@@ -25,7 +25,7 @@ export function incidentCard(i: Json, start: number): HTMLElement {
       cost > 0 ? `, ${ns(cost)} lost` : "", i.pid ? `, process ${i.pid}` : "",
       i.confidence !== null && i.confidence !== undefined ? `, confidence ${percent(i.confidence)}` : ""),
     h("p", null, "Who: ", culprit(i.culprit)),
-    i.advice ? h("p", { class: "do" }, h("strong", null, "Do: "), i.advice) : null,
+    i.advice ? h("p", null, h("span", { class: "do" }, "do: "), i.advice) : null,
     rows.length ? h("div", null, h("h4", null, "Whose the time was"), bars(rows, Math.max(cost, rows.reduce((s, r) => s + r.value, 0)))) : null,
     i.evidence?.length ? h("div", null, h("h4", null, "Evidence"), h("ul", null, ...i.evidence.map((e: string) => h("li", null, e)))) : null,
     i.runner_up ? note(`Next likely: ${i.runner_up}${i.against ? `, but ${i.against}` : ""}`) : null);
@@ -43,6 +43,13 @@ export function incidents(report: Json): Child[] {
   const list: Json[] = report.incidents ?? [], odd: Json[] = report.anomalies ?? [], early: Json[] = report.outlook ?? [];
   const events: Json[] = report.events ?? [], wrong: Json[] = report.errors ?? [];
   const found: Child[] = [
+    list.length > 2 && table(list, [
+      { head: "cause", left: true, value: (i) => i.what || i.cause || "unknown" },
+      { head: "at", value: (i) => i.onset_ns, text: (i) => at(i.onset_ns, start) },
+      { head: "for", value: (i) => (i.end_ns || i.told_ns) - i.onset_ns, text: (i) => ns((i.end_ns || i.told_ns) - i.onset_ns) },
+      { head: "lost", value: (i) => i.cost_ns, text: (i) => ns(i.cost_ns) },
+      { head: "confidence", value: (i) => i.confidence, text: (i) => percent(i.confidence) },
+    ], { name: "incidents", sort: 3 }),
     ...list.map((i) => incidentCard(i, start)),
     early.length ? section("Early warnings", h("ul", { class: "findings" }, ...early.map((w) =>
       h("li", null, w.text ?? w.what ?? w.why ?? `${w.entity ?? ""} ${w.name ?? ""} ${w.kind ?? ""}`)))) : null,

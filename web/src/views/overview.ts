@@ -33,7 +33,7 @@ function place(at: Json): string {
 }
 
 export function adviceItem(a: Json): HTMLElement {
-  return h("li", { class: "advice" }, h("strong", null, a.remedy || a.kind),
+  return h("li", { class: "advice" }, h("span", { class: "do" }, "do: "), h("strong", null, a.remedy || a.kind),
     `: would save ${a.at_most ? "at most " : ""}${ns(a.saving_ns)}, ${percent(a.share)} of the ${a.of_run ? "run" : "loop"}`,
     place(a.place));
 }

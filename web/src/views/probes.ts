@@ -1,7 +1,7 @@
 // probes.ts - how it was recorded: what was probed, what that cost, what is missing and why.
 import type { Json } from "../data";
 import { h, note, section, type Child } from "../dom";
-import { count, ns, percent } from "../format";
+import { count, ns, percent, plural } from "../format";
 import { table } from "../table";
 
 interface Layer { layer: string; functions: number; calls: number; total: number; seen: number }
@@ -48,18 +48,19 @@ export function probes(report: Json): Child[] {
       { head: "seen at least", value: (l) => l.seen, text: (l) => percent(l.seen) },
     ], { name: "layers", sort: 2 })),
     off.length ? section("Turned down to keep the budget", table(off as Json[], [
-      { head: "seen", value: (f) => f.on_ratio, text: (f) => percent(f.on_ratio) }, { head: "layer", left: true, value: (f) => f.layer },
-      { head: "function", left: true, value: (f) => f.name }], { name: "functions in bursts", filter: "filter" })) : null,
-    section("What is missing", lost.length ? h("ul", null, ...lost.map(([k, v]) => h("li", null, `${k}: ${count(v as number)}`)))
+      { head: "function", left: true, value: (f) => f.name }, { head: "layer", left: true, value: (f) => f.layer },
+      { head: "seen", value: (f) => f.on_ratio, text: (f) => percent(f.on_ratio) }], { name: "functions in bursts", filter: "filter" })) : null,
+    section("What is missing", report.recording?.incomplete
+      ? note(`Of ${plural(report.recording.incomplete, "record")} something is missing, not the record.`) : null, lost.length ? h("ul", null, ...lost.map(([k, v]) => h("li", null, `${k}: ${count(v as number)}`)))
       : note("Nothing was lost.")),
     notes.length ? section("Expected, and not traced", table(notes, [
       { head: "what", left: true, value: (n) => n.subject }, { head: "why", left: true, value: (n) => n.reason }],
       { name: "notes", filter: "filter" })) : null,
     report.processes?.length ? section("Processes", table(report.processes as Json[], [
-      { head: "process", value: (p) => p.pid, text: (p) => String(p.pid) }, { head: "parent", value: (p) => p.parent_pid, text: (p) => String(p.parent_pid) },
+      { head: "name", left: true, value: (p) => p.comm }, { head: "process", value: (p) => p.pid, text: (p) => String(p.pid) }, { head: "parent", value: (p) => p.parent_pid, text: (p) => String(p.parent_pid) },
       { head: "rank", value: (p) => p.rank }, { head: "CPU time", value: (p) => p.cpu_ns, text: (p) => ns(p.cpu_ns) },
       { head: "calls", value: (p) => p.calls, text: (p) => count(p.calls) }, { head: "threads", value: (p) => p.threads },
-      { head: "name", left: true, value: (p) => p.comm }, { head: "command", left: true, value: (p) => p.command },
-    ], { name: "processes", filter: "filter", sort: 3, step: 50 })) : null,
+      { head: "command", left: true, value: (p) => p.command },
+    ], { name: "processes", filter: "filter", sort: 4, step: 50 })) : null,
   ];
 }

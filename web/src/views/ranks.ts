@@ -13,7 +13,7 @@ function plain(o: Json): HTMLElement {
 }
 
 function shown(key: string, v: unknown): string {
-  if (typeof v !== "number") return String(v);
+  if (typeof v !== "number" || /(^|_)(pid|tid|id|rank|port|netns|stream|context|handle)$/.test(key)) return String(v);
   return key.endsWith("_ns") ? ns(v) : key.endsWith("bytes") ? bytes(v) : number(v);
 }
 
@@ -35,11 +35,12 @@ export function ranks(report: Json): Child[] {
   if (slow.length) made.push(section("Functions in which ranks wait for each other", h("ul", null, ...slow.slice(0, 50).map((f: Json) =>
     h("li", null, `${f.name}: `, f.ranks.map((r: Json) => `rank ${r.rank ?? "?"} ${ns(r.total_ns)}${r.slow ? " (the slow one)" : ""}`).join(", "))))));
   if (report.collectives?.length) made.push(section("Collectives", table(report.collectives as Json[], [
+    { head: "function", left: true, value: (c) => c.function },
     { head: "calls", value: (c) => c.calls, text: (c) => count(c.calls) },
     { head: "bytes", value: (c) => c.bytes, text: (c) => bytes(c.bytes) },
     { head: "time of calls", value: (c) => c.total_ns, text: (c) => ns(c.total_ns) },
     { head: "rank", value: (c) => c.rank }, { head: "of", value: (c) => c.size }, { head: "process", value: (c) => c.pid },
-    { head: "type", left: true, value: (c) => c.datatype }, { head: "function", left: true, value: (c) => c.function },
+    { head: "type", left: true, value: (c) => c.datatype },
   ], { name: "collectives", filter: "filter", step: 50 })));
   if (report.collective_times?.sums?.length) made.push(section("On the devices", listTable("collectives on devices", report.collective_times.sums)));
   if (report.communicators?.length) made.push(section("Communicators", listTable("communicators", report.communicators)));
