@@ -116,7 +116,9 @@ class Chromium:
     def open(self, path):
         """Opens a file and waits for its load event."""
         before = self.loads
-        self.call("Page.navigate", url=path if "://" in str(path) else f"file://{path}")
+        path = str(path)
+        self.call("Page.navigate", url=path if "://" in path or path.startswith("about:")
+                  else f"file://{path}")
         limit = time.monotonic() + 60
         while self.loads == before:
             self.event(self.message(limit))

@@ -22,7 +22,7 @@ export function h(tag: string, attributes?: Attributes | null, ...children: Chil
 }
 
 // Controls, and what makes text run the other way: a name must not rearrange what stands beside it.
-const OBEYED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const OBEYED = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
 export function clean(text: string): string {
   return text.replace(OBEYED, "?");
