@@ -40,5 +40,7 @@ mv "$stage/tests/gpu/dist.mk" "$stage/Makefile"
 for p in libbpf-dev libelf-dev zlib1g-dev libzstd-dev libyaml-dev libjansson-dev libcapstone-dev libprotobuf-c-dev libcsv-dev libcap-dev libseccomp-dev libstdc++6; do
 	[ -f "/usr/share/doc/$p/copyright" ] && cp "/usr/share/doc/$p/copyright" "$stage/licenses/$p"
 done
+page=$build/src/web/web_page.c.p/node_modules # what the page in the binary is made of
+[ ! -f "$page/uplot/LICENSE" ] || cp "$page/uplot/LICENSE" "$stage/licenses/uplot"
 tar -C "$build" -czf "$build/$name.tar.gz" "$name"
 echo "$build/$name.tar.gz ($(du -h "$build/$name.tar.gz" | cut -f1), needs glibc only, at least ${newest#GLIBC_})"

@@ -4,6 +4,7 @@
 #   clang     a build of everything by clang with warnings as errors, in BUILD-lint
 #   tidy      clang-tidy (.clang-tidy) over what that build compiles
 #   cppcheck  over all C files, BPF programs apart
+#   types     tsc over the page (web/), where the build has it
 # A finding that is wrong is suppressed where it stands, with the reason: NOLINTNEXTLINE(check): why,
 # or cppcheck-suppress. Run `make setup-lint` first.
 set -u
@@ -78,5 +79,17 @@ cppcheck -q -j "$jobs" --enable=warning,performance,portability --std=c11 --lang
 grep -E '^[a-z]+/.*: (error|warning|performance|portability):' "$build/cppcheck.log" | sort -u >"$build/cppcheck.findings"
 cat "$build/cppcheck.findings"
 say cppcheck "$(wc -l <"$build/cppcheck.findings")"
+
+# ---- types ----
+if command -v npm >/dev/null && [ -d "$build/src/web/web_page.c.p" ]; then
+	mkdir -p "$build/types"
+	cp -R web/. "$build/types/"
+	if (cd "$build/types" && npm ci --no-progress && npx tsc -p .) >"$build/types.log" 2>&1; then
+		say types 0
+	else
+		cat "$build/types.log"
+		say types "$(grep -c 'error TS' "$build/types.log" | sed 's/^0$/1/')"
+	fi
+fi
 
 exit $failed
