@@ -23,7 +23,8 @@ static const struct steps_step *longest_of(const struct steps_step *first, uint3
 
 static json_t *ms_json(uint64_t ns)
 {
-	return json_real((double)(ns / 1000) / 1e3);
+	uint64_t us = ns / 1000; /* digits enough for a chart */
+	return json_real((double)us / 1e3);
 }
 
 /* Steps may begin before the recording's clock does. */
