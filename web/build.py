@@ -65,16 +65,20 @@ def policy_hash(text):
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
-def page(script, style):
+def policy_of(script, style):
+    """Up to what scripts may ask."""
+    return ("default-src 'none'; base-uri 'none'; form-action 'none'; "
+            f"script-src {policy_hash(script)}; style-src {policy_hash(style)}; "
+            "img-src data:; connect-src ")
+
+
+def page(script, style, policy):
     """The file, with marks where it is cut."""
-    policy = ("default-src 'none'; base-uri 'none'; form-action 'none'; "
-              f"script-src {policy_hash(script)}; style-src {policy_hash(style)}; "
-              "img-src data:; connect-src \0")
     for text, end in ((script, "</script"), (style, "</style")):
         if end in text.lower() or "<!--" in text:
             sys.exit(f"web: the bundle holds '{end}' or '<!--'")
     html = (HERE / "src/page.html").read_text(encoding="ascii")
-    for mark, text in (("@POLICY@", policy), ("@STYLE@", style), ("@SCRIPT@", script),
+    for mark, text in (("@POLICY@", policy + "\0"), ("@STYLE@", style), ("@SCRIPT@", script),
                        ("@DATA@", "\0")):
         if html.count(mark) != 1:
             sys.exit(f"web: page.html must hold {mark} once")
@@ -97,9 +101,10 @@ def main():
     get_packages(folder)
     script, scripts = bundle(folder, HERE / "src/main.ts", "--format=iife")
     style, styles = bundle(folder, HERE / "src/page.css")
-    parts = page(script, style).split("\0")
-    assert len(parts) == 3, "cut at two marks"
-    names = ("web_part_head", "web_part_body", "web_part_tail")
+    policy = policy_of(script, style)
+    parts = [*page(script, style, policy).split("\0"), policy]
+    assert len(parts) == 4, "cut at two marks"
+    names = ("web_part_head", "web_part_body", "web_part_tail", "web_part_policy")
     (folder / "page.html").write_text("'none'".join(parts[:2]) + parts[2])
     pathlib.Path(sys.argv[1]).write_text(
         '/* Made by build.py; do not edit. */\n#include "web/web_parts.h"\n\n'

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "incident/anomaly_text.h"
 #include "report/report_anomalies.h"
 #include "session/live_names.h"
+#include "web/web_page.h"
 
 #ifndef EACGM_VERSION
 #define EACGM_VERSION "unknown"
@@ -93,6 +95,7 @@ static void on_batch(void *ctx, const struct session_view *v)
 	a->last_batch_ns = now_ns;
 	live_rates_batch(a->rates, v, now_ns, &a->state);
 	live_series_batch(&a->series, v, now_ns);
+	live_trends_tick(&a->trends, &a->series, now_ns);
 	a->state.learning = a->detect && !session_detect_judges(a->detect);
 	if (now_ns - a->steps_taken_ns > STEPS_NS) {
 		watch_steps_get(a->steps, &a->state.steps);
@@ -135,6 +138,24 @@ static void count_incident(struct agent_causes *c, const char *cause, double cos
 	c->rows[i].cost_s += isfinite(cost_ns) ? cost_ns * 1e-9 : 0;
 }
 
+/* Likewise: a row takes the place of the one before it. */
+static void keep_incident(json_t *list, const struct incident_said *told)
+{
+	json_t *kept = incident_json(told);
+	json_int_t id = (json_int_t)told->row->id;
+	size_t i = 0;
+	while (i < json_array_size(list) &&
+	       json_integer_value(json_object_get(json_array_get(list, i), "id")) != id)
+		i++;
+	if (i < json_array_size(list)) {
+		json_array_set_new(list, i, kept);
+		return;
+	}
+	json_array_append_new(list, kept);
+	if (json_array_size(list) > AGENT_INCIDENTS)
+		json_array_remove(list, 0);
+}
+
 static void on_incident(void *ctx, const struct incident_said *told)
 {
 	struct agent *a = ctx;
@@ -146,45 +167,154 @@ static void on_incident(void *ctx, const struct incident_said *told)
 	outlet_say(&a->err, text);
 	if (a->flight && !told->row->ended)
 		flight_trigger(a->flight, told->row->onset_ns, text);
-	if (told->row->ended) {
-		const char *cause = incident_text(told, told->row->cause);
-		pthread_mutex_lock(&a->lock);
+	const char *cause = incident_text(told, told->row->cause);
+	pthread_mutex_lock(&a->lock);
+	keep_incident(a->incidents, told);
+	if (told->row->ended)
 		count_incident(&a->causes, cause[0] ? cause : "unknown", told->row->cost_ns);
-		pthread_mutex_unlock(&a->lock);
-	}
+	pthread_mutex_unlock(&a->lock);
 	free(text);
 	buf_free(&line);
 }
 
 /* ---- answers ---- */
 
+/* With the lock held. */
+static struct agent_view view_of(struct agent *a)
+{
+	struct flight_stats frozen = {0};
+	if (a->flight)
+		flight_stats(a->flight, &frozen);
+	return (struct agent_view){.series = &a->series,
+				   .state = &a->state,
+				   .causes = &a->causes,
+				   .host = a->host,
+				   .version = EACGM_VERSION,
+				   .freezes = a->flight != NULL,
+				   .frozen = frozen.files,
+				   .unfrozen = frozen.failed,
+				   .dcgm = a->dcgm};
+}
+
 static void get_metrics(void *ctx, const struct http_question *q, struct http_answer *ret)
 {
 	struct agent *a = ctx;
-	struct flight_stats frozen = {0};
 	struct exposition x = {.open_metrics = strstr(q->accept, "application/openmetrics-text")};
 	ret->type = exposition_type(x.open_metrics);
-	if (a->flight)
-		flight_stats(a->flight, &frozen);
 	pthread_mutex_lock(&a->lock);
-	agent_series_write(&x, &(struct agent_view){.series = &a->series,
-						    .state = &a->state,
-						    .causes = &a->causes,
-						    .host = a->host,
-						    .version = EACGM_VERSION,
-						    .freezes = a->flight != NULL,
-						    .frozen = frozen.files,
-						    .unfrozen = frozen.failed,
-						    .dcgm = a->dcgm});
+	const struct agent_view view = view_of(a);
+	agent_series_write(&x, &view);
 	pthread_mutex_unlock(&a->lock);
 	ret->body = x.text;
 }
 
+static int add_to_body(const char *text, size_t size, void *body)
+{
+	buf_add(body, text, size);
+	return 0;
+}
+
+/* Takes the answer. */
+static void put_json(struct buf *body, json_t *answer)
+{
+	json_dump_callback(answer, add_to_body, body, JSON_COMPACT | JSON_REAL_PRECISION(7));
+	json_decref(answer);
+}
+
+typedef json_t *api_answer(const struct agent_api_view *v, const char *rest);
+
+/* rest: of the path. NULL from make: there is no such thing. */
+static void answer_json(struct agent *a, struct http_answer *ret, api_answer *make,
+			const char *rest)
+{
+	pthread_mutex_lock(&a->lock);
+	const struct agent_api_view view = {.agent = view_of(a),
+					    .trends = &a->trends,
+					    .incidents = a->incidents,
+					    .now_ns = monotonic_ns()};
+	json_t *answer = make(&view, rest);
+	pthread_mutex_unlock(&a->lock);
+	ret->type = "application/json";
+	ret->status = answer ? 200 : 404;
+	put_json(&ret->body, answer ? answer : json_pack("{s:s}", "error", "there is none"));
+	buf_byte(&ret->body, '\n');
+}
+
+static const char *last_part(const char *path)
+{
+	return strrchr(path, '/') + 1;
+}
+
+static json_t *make_job(const struct agent_api_view *v, const char *rest)
+{
+	char *end;
+	unsigned long pid = strtoul(rest, &end, 10);
+	bool good = rest[0] >= '0' && rest[0] <= '9' && !*end && pid <= UINT32_MAX;
+	return good ? agent_api_job(v, (uint32_t)pid) : NULL;
+}
+
+static json_t *make_series(const struct agent_api_view *v, const char *rest)
+{
+	return agent_api_series(v, strcmp(rest, "series") != 0 ? rest : NULL);
+}
+
+/* One for each answer that takes no more than what is known. */
+#define GET_JSON(name)                                                                             \
+	static json_t *make_##name(const struct agent_api_view *v, const char *rest)               \
+	{                                                                                          \
+		(void)rest;                                                                        \
+		return agent_api_##name(v);                                                        \
+	}                                                                                          \
+	static void get_##name(void *ctx, const struct http_question *q, struct http_answer *ret)  \
+	{                                                                                          \
+		(void)q;                                                                           \
+		answer_json(ctx, ret, make_##name, "");                                            \
+	}
+GET_JSON(jobs)
+GET_JSON(incidents)
+GET_JSON(gpus)
+GET_JSON(self)
+GET_JSON(state)
+#undef GET_JSON
+
+static void get_job(void *ctx, const struct http_question *q, struct http_answer *ret)
+{
+	answer_json(ctx, ret, make_job, last_part(q->path));
+}
+
+static void get_series(void *ctx, const struct http_question *q, struct http_answer *ret)
+{
+	answer_json(ctx, ret, make_series, last_part(q->path));
+}
+
+/* An event of server-sent events (html.spec.whatwg.org, 9.2). */
+static void get_events(void *ctx, const struct http_question *q, struct http_answer *ret)
+{
+	struct http_answer state = {.status = 200};
+	get_state(ctx, q, &state);
+	buf_printf(&ret->body, "retry: 3000\nevent: state\ndata: %.*s\n", (int)state.body.len,
+		   (const char *)state.body.data);
+	buf_free(&state.body);
+	ret->type = "text/event-stream";
+}
+
+static void get_page(struct agent *a, struct http_answer *ret)
+{
+	ret->type = "text/html; charset=utf-8";
+	ret->policy = (const char *)a->policy.data;
+	web_page_begin(&ret->body, "'self'");
+	web_page_end(&ret->body);
+}
+
 static void get_root(void *ctx, const struct http_question *q, struct http_answer *ret)
 {
-	(void)ctx;
-	(void)q;
-	buf_printf(&ret->body, "eacgm agent " EACGM_VERSION "\n/metrics  for Prometheus\n"
+	if (web_page_is_there() && strstr(q->accept, "text/html")) {
+		get_page(ctx, ret);
+		return;
+	}
+	buf_printf(&ret->body, "eacgm agent " EACGM_VERSION "\n/         for browsers: a page\n"
+			       "/metrics  for Prometheus\n"
+			       "/api/v1/  jobs, incidents, gpus, series, self, events: JSON\n"
 			       "/healthz  whether it works\n"
 			       "/freeze   POST: the last seconds into a recording\n");
 }
@@ -217,10 +347,19 @@ static void post_freeze(void *ctx, const struct http_question *q, struct http_an
 }
 
 const struct http_route agent_routes[] = {
-	{"/", false, get_root},
-	{"/metrics", false, get_metrics},
-	{"/healthz", false, get_health},
-	{"/freeze", true, post_freeze},
+	{"/", .answer = get_root},
+	{"/metrics", .answer = get_metrics},
+	{"/api/v1/jobs", .answer = get_jobs, .guarded = true},
+	{"/api/v1/jobs/", .answer = get_job, .guarded = true},
+	{"/api/v1/incidents", .answer = get_incidents, .guarded = true},
+	{"/api/v1/gpus", .answer = get_gpus, .guarded = true},
+	{"/api/v1/series", .answer = get_series, .guarded = true},
+	{"/api/v1/series/", .answer = get_series, .guarded = true},
+	{"/api/v1/self", .answer = get_self, .guarded = true},
+	{"/api/v1/state", .answer = get_state, .guarded = true},
+	{"/api/v1/events", .answer = get_events, .streams = true, .guarded = true},
+	{"/healthz", .answer = get_health},
+	{"/freeze", .posts = true, .answer = post_freeze},
 };
 const size_t agent_routes_len = sizeof(agent_routes) / sizeof(agent_routes[0]);
 
@@ -239,6 +378,8 @@ void agent_open(struct agent *a, struct session_detect_options *judged,
 	s->steps.looking = true;
 	if (gethostname(a->host, sizeof(a->host) - 1))
 		a->host[0] = 0;
+	a->incidents = json_array();
+	web_page_policy(&a->policy, "'self'");
 	a->rates = live_rates_new();
 	a->steps = watch_steps_new();
 	if (judged) {
@@ -263,6 +404,9 @@ void agent_close(struct agent *a)
 	live_rates_free(a->rates);
 	watch_steps_free(a->steps);
 	live_series_free(&a->series);
+	live_trends_free(&a->trends);
+	json_decref(a->incidents);
+	buf_free(&a->policy);
 	notify_close(&a->notify);
 	outlet_close(&a->err, ERR_WAIT_NS);
 	pthread_mutex_destroy(&a->lock);

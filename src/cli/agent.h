@@ -8,19 +8,23 @@
 #include "base/outlet.h"
 #include "cli/notify.h"
 #include "cli/watch_steps.h"
-#include "serve/agent_series.h"
+#include "serve/agent_api.h"
 #include "serve/http_server.h"
 #include "session/flight.h"
 #include "session/live_rates.h"
+#include "session/live_trends.h"
 #include "session/session_detect.h"
 
 #define AGENT_HOST_BYTES 256
+#define AGENT_INCIDENTS	 64 /* the latest */
 
 struct agent {
 	struct outlet err;
-	pthread_mutex_t lock; /* of the next four */
+	pthread_mutex_t lock; /* of the next six */
 	struct live_state state;
 	struct live_series series;
+	struct live_trends trends;
+	json_t *incidents; /* as `report --json` has them, the newest last */
 	struct agent_causes causes;
 	uint64_t last_batch_ns;
 	struct live_rates *rates; /* those of the thread that looks at rows */
@@ -30,6 +34,7 @@ struct agent {
 	struct notify notify; /* signs of life are those of the thread that looks at rows */
 	uint64_t steps_taken_ns;
 	char host[AGENT_HOST_BYTES];
+	struct buf policy; /* the page's, for the server's thread */
 	bool dcgm;
 };
 

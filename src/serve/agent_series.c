@@ -30,6 +30,11 @@ static const char *const kinds[ENTITY_KINDS] = {
 	[ENTITY_FILESYSTEM] = "filesystem",
 };
 
+const char *agent_kind_name(uint8_t kind)
+{
+	return kinds[kind < ENTITY_KINDS ? kind : ENTITY_OTHER];
+}
+
 static const struct unit {
 	const char *end, *instead;
 	double times;
@@ -269,8 +274,7 @@ static void write_coverage(struct exposition *x, const struct agent_view *v)
 	map64_free(&least);
 }
 
-/* Where the budget left out calls of what marks a step, several steps would be told as one. */
-static bool sees_all_steps(const struct agent_view *v)
+bool agent_sees_all_steps(const struct agent_view *v)
 {
 	for (size_t i = 0; i < v->series->coverages.len; i++) {
 		const struct live_coverage *c = &v->series->coverages.data[i];
@@ -284,7 +288,7 @@ static void write_steps(struct exposition *x, const struct agent_view *v)
 {
 	const struct live_steps_view *s = &v->state->steps;
 	char pid[16];
-	if (!s->count || !sees_all_steps(v))
+	if (!s->count || !agent_sees_all_steps(v))
 		return;
 	snprintf(pid, sizeof(pid), "%u", s->pid);
 	const struct live_process *p = live_series_process(v->series, s->pid);

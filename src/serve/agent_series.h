@@ -29,4 +29,9 @@ struct agent_view {
 	bool dcgm;		   /* also the names of NVIDIA's dcgm-exporter */
 };
 
+/* Where the budget left out calls of what marks a step, several steps would be told as one. */
+bool agent_sees_all_steps(const struct agent_view *v);
+/* "gpu": what names of metrics begin with, of an enum entity_kind. */
+const char *agent_kind_name(uint8_t kind);
+
 void agent_series_write(struct exposition *x, const struct agent_view *v);

@@ -21,12 +21,21 @@
 #define TIMEOUT_S    10		    /* in which nothing is sent or taken */
 #define IDLE_NS	     60000000000ULL /* since the last whole question */
 #define TICK_MS	     100
+#define STREAMS	     16		/* more are told to come again later */
+#define STREAM_S     1		/* between two answers */
+#define BACKLOG	     (1u << 18) /* bytes that wait for who does not read */
+#define STREAM_IDLE  86400	/* seconds: only a stream's backlog ends it */
 
 /* evhttp tells of a connection when it is made and at each question, never of its end. Each is
  * referred to until its callbacks are gone, which is how an end shows. */
 struct connection {
 	struct bufferevent *of;
 	uint64_t asked_ns; /* or made */
+};
+
+struct stream {
+	struct evhttp_request *of;
+	const struct http_route *route;
 };
 
 struct http_server {
@@ -37,6 +46,8 @@ struct http_server {
 	struct evhttp *http;
 	struct event *ends; /* of end_fd */
 	struct event *ticks;
+	struct event *beats;
+	VEC(struct stream) streams;
 	struct evconnlistener *listener;
 	VEC(struct connection) open;
 	int end_fd;
@@ -56,6 +67,8 @@ static const char *reason_of(int status)
 		return "Accepted";
 	case 400:
 		return "Bad Request";
+	case 403:
+		return "Forbidden";
 	case 404:
 		return "Not Found";
 	case 405:
@@ -67,13 +80,20 @@ static const char *reason_of(int status)
 	}
 }
 
-static void send_answer(struct evhttp_request *r, const struct http_answer *a)
+static void add_headers(struct evhttp_request *r, const struct http_answer *a)
 {
 	struct evkeyvalq *headers = evhttp_request_get_output_headers(r);
-	struct evbuffer *body = evbuffer_new();
 	evhttp_add_header(headers, "Content-Type", a->type ? a->type : "text/plain; charset=utf-8");
 	evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
 	evhttp_add_header(headers, "Cache-Control", "no-store");
+	if (a->policy)
+		evhttp_add_header(headers, "Content-Security-Policy", a->policy);
+}
+
+static void send_answer(struct evhttp_request *r, const struct http_answer *a)
+{
+	struct evbuffer *body = evbuffer_new();
+	add_headers(r, a);
 	if (body)
 		evbuffer_add(body, a->body.data, a->body.len);
 	evhttp_send_reply(r, a->status, reason_of(a->status), body);
@@ -110,6 +130,105 @@ static void ask(const struct http_server *s, const struct http_route *route, con
 	buf_free(&body);
 }
 
+/* ---- streams ---- */
+
+/* evhttp takes a question off its connection where it ends while it is answered: it is ours then.
+ */
+static void forget_streams(struct http_server *s, const struct evhttp_connection *ended)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < s->streams.len; i++) {
+		struct evhttp_request *r = s->streams.data[i].of;
+		const struct evhttp_connection *of = evhttp_request_get_connection(r);
+		if (of && of != ended)
+			s->streams.data[kept++] = s->streams.data[i];
+		else if (!of)
+			evhttp_send_reply_end(r); /* frees it */
+	}
+	s->streams.len = kept;
+}
+
+static void on_hang_up(struct evhttp_connection *of, void *arg)
+{
+	forget_streams(arg, of);
+}
+
+static void ask_once(const struct http_server *s, const struct http_route *route,
+		     struct http_answer *ret)
+{
+	*ret = (struct http_answer){.status = 200};
+	route->answer(s->ctx, &(struct http_question){route->path, "", "", 0}, ret);
+}
+
+static void stream_send(struct evhttp_request *r, const struct http_answer *a)
+{
+	struct evbuffer *body = evbuffer_new();
+	if (body && !evbuffer_add(body, a->body.data, a->body.len))
+		evhttp_send_reply_chunk(r, body);
+	if (body)
+		evbuffer_free(body);
+}
+
+/* 0, or the status of an answer that says no. */
+static int stream_begin(struct http_server *s, const struct http_route *route,
+			struct evhttp_request *r)
+{
+	struct evhttp_connection *of = evhttp_request_get_connection(r);
+	struct http_answer a;
+	if (s->streams.len >= STREAMS)
+		return 503;
+	ask_once(s, route, &a);
+	*vec_push(&s->streams) = (struct stream){r, route};
+	evhttp_connection_set_closecb(of, on_hang_up, s);
+	evhttp_connection_set_timeout(of, STREAM_IDLE);
+	add_headers(r, &a);
+	evhttp_send_reply_start(r, 200, reason_of(200));
+	stream_send(r, &a);
+	buf_free(&a.body);
+	return 0;
+}
+
+static void stream_next(const struct stream *stream, const struct http_answer *a)
+{
+	struct bufferevent *b =
+		evhttp_connection_get_bufferevent(evhttp_request_get_connection(stream->of));
+	if (evbuffer_get_length(bufferevent_get_output(b)) > BACKLOG)
+		shutdown(bufferevent_getfd(b), SHUT_RDWR);
+	else
+		stream_send(stream->of, a);
+}
+
+static void on_beat(evutil_socket_t fd, short what, void *arg)
+{
+	struct http_server *s = arg;
+	(void)fd;
+	(void)what;
+	forget_streams(s, NULL);
+	for (size_t i = 0; s->streams.len && i < s->routes_len; i++) {
+		const struct http_route *route = &s->routes[i];
+		struct http_answer a;
+		if (!route->streams)
+			continue;
+		ask_once(s, route, &a);
+		for (size_t k = 0; k < s->streams.len; k++)
+			if (s->streams.data[k].route == route)
+				stream_next(&s->streams.data[k], &a);
+		buf_free(&a.body);
+	}
+}
+
+static bool is_stream(const struct http_server *s, const struct bufferevent *b)
+{
+	for (size_t i = 0; i < s->streams.len; i++) {
+		struct evhttp_connection *of = evhttp_request_get_connection(s->streams.data[i].of);
+		if (of && evhttp_connection_get_bufferevent(of) == b)
+			return true;
+	}
+	return false;
+}
+
+/* ---- questions ---- */
+
 /* What browsers let pages of others send: a question with a name that is not an address's would
  * come from a page whose name was made to lead here. */
 static bool is_foreign(struct evhttp_request *r)
@@ -117,27 +236,67 @@ static bool is_foreign(struct evhttp_request *r)
 	return evhttp_find_header(evhttp_request_get_input_headers(r), "Origin") != NULL;
 }
 
-static void answer(const struct http_server *s, struct evhttp_request *r)
+/* "127.0.0.1:9477", "[::1]", "localhost:80", as RFC 9110 has them: no name that is somebody's. */
+static bool is_asked_by_number(struct evhttp_request *r)
+{
+	const char *host = evhttp_find_header(evhttp_request_get_input_headers(r), "Host");
+	char name[64];
+	struct in6_addr unused;
+	if (!host)
+		return true; /* HTTP/1.0, no browser */
+	size_t len = host[0] == '[' ? strcspn(host + 1, "]") : strcspn(host, ":");
+	snprintf(name, sizeof(name), "%.*s", (int)(len < sizeof(name) ? len : sizeof(name)),
+		 host + (host[0] == '['));
+	return !strcasecmp(name, "localhost") || inet_pton(AF_INET, name, &unused) == 1 ||
+	       inet_pton(AF_INET6, name, &unused) == 1;
+}
+
+/* 0, or the status of an answer that says no. */
+static int refusal(const struct http_route *route, struct evhttp_request *r)
+{
+	enum evhttp_cmd_type how = evhttp_request_get_command(r);
+	bool fits = route->posts
+			    ? how == EVHTTP_REQ_POST && !is_foreign(r)
+			    : how == EVHTTP_REQ_GET || (how == EVHTTP_REQ_HEAD && !route->streams);
+	if (!fits)
+		return 405;
+	return route->guarded && !is_asked_by_number(r) ? 403 : 0;
+}
+
+static bool route_has(const struct http_route *route, const char *path)
+{
+	size_t len = strlen(route->path);
+	if (len > 1 && route->path[len - 1] == '/')
+		return !strncmp(path, route->path, len) && path[len];
+	return !strcmp(path, route->path);
+}
+
+/* What is known of it is the last route that has it: two may, by their methods. */
+static int route_to(struct http_server *s, const char *path, struct evhttp_request *r)
+{
+	int status = 404;
+	for (size_t i = 0; i < s->routes_len; i++) {
+		const struct http_route *route = &s->routes[i];
+		if (!route_has(route, path))
+			continue;
+		status = refusal(route, r);
+		if (status)
+			continue;
+		if (route->streams)
+			return stream_begin(s, route, r);
+		ask(s, route, path, r);
+		return 0;
+	}
+	return status;
+}
+
+static void answer(struct http_server *s, struct evhttp_request *r)
 {
 	const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(r);
 	const char *raw = uri ? evhttp_uri_get_path(uri) : NULL;
 	size_t len = 0;
 	char *path = raw ? evhttp_uridecode(raw, 0, &len) : NULL;
-	enum evhttp_cmd_type how = evhttp_request_get_command(r);
-	int status = path && strlen(path) == len ? 404 : 400;
-	for (size_t i = 0; status == 404 && i < s->routes_len; i++) {
-		const struct http_route *route = &s->routes[i];
-		if (strcmp(path, route->path))
-			continue;
-		bool fits = route->posts ? how == EVHTTP_REQ_POST && !is_foreign(r)
-					 : how == EVHTTP_REQ_GET || how == EVHTTP_REQ_HEAD;
-		if (!fits) {
-			status = 405;
-			continue;
-		}
-		ask(s, route, path, r);
-		status = 0;
-	}
+	int status = path && strlen(path) == len ? route_to(s, path, r) : 400;
 	if (status)
 		send_error(r, status);
 	free(path);
@@ -171,7 +330,8 @@ static void cut_off_idle(struct http_server *s)
 {
 	uint64_t now_ns = monotonic_ns();
 	for (size_t i = 0; i < s->open.len; i++)
-		if (now_ns - s->open.data[i].asked_ns > IDLE_NS)
+		if (now_ns - s->open.data[i].asked_ns > IDLE_NS &&
+		    !is_stream(s, s->open.data[i].of))
 			shutdown(bufferevent_getfd(s->open.data[i].of), SHUT_RDWR);
 }
 
@@ -263,9 +423,10 @@ static int make(struct http_server *s)
 	s->http = s->base ? evhttp_new(s->base) : NULL;
 	s->ends = s->base ? event_new(s->base, s->end_fd, EV_READ, on_end, s) : NULL;
 	s->ticks = s->base ? event_new(s->base, -1, EV_PERSIST, on_tick, s) : NULL;
-	const struct timeval tick = {.tv_usec = TICK_MS * 1000};
-	if (s->end_fd < 0 || !s->http || !s->ends || !s->ticks || event_add(s->ends, NULL) ||
-	    event_add(s->ticks, &tick))
+	s->beats = s->base ? event_new(s->base, -1, EV_PERSIST, on_beat, s) : NULL;
+	const struct timeval tick = {.tv_usec = TICK_MS * 1000}, beat = {.tv_sec = STREAM_S};
+	if (s->end_fd < 0 || !s->http || !s->ends || !s->ticks || !s->beats ||
+	    event_add(s->ends, NULL) || event_add(s->ticks, &tick) || event_add(s->beats, &beat))
 		return -ENOMEM;
 	evhttp_set_max_headers_size(s->http, HEADER_BYTES);
 	evhttp_set_max_body_size(s->http, BODY_BYTES);
@@ -317,11 +478,15 @@ void http_server_close(struct http_server *s)
 		event_free(s->ends);
 	if (s->ticks)
 		event_free(s->ticks);
+	if (s->beats)
+		event_free(s->beats);
+	forget_streams(s, NULL);
 	if (s->http)
 		evhttp_free(s->http);
 	for (size_t i = 0; i < s->open.len; i++)
 		bufferevent_decref(s->open.data[i].of);
 	vec_free(&s->open);
+	vec_free(&s->streams);
 	if (s->base)
 		event_base_free(s->base);
 	if (s->end_fd >= 0)

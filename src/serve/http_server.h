@@ -2,7 +2,10 @@
  * nothing of what it answers: that is in the host's table of paths.
  *
  * Everything that a client sends is bounded: its headers, its body, and the time that it may take
- * for either. It has no TLS: the host decides which addresses are safe without. */
+ * for either. It has no TLS: the host decides which addresses are safe without.
+ *
+ * A route may stream: who asks is given its answer again and again, once a second, until it hangs
+ * up. The answer is made once for all of them; who does not read is cut off. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,16 +24,21 @@ struct http_question {
 
 /* As the host leaves it. */
 struct http_answer {
-	int status;	  /* 200 unless told */
-	const char *type; /* Content-Type; text/plain unless told */
+	int status;	    /* 200 unless told */
+	const char *type;   /* Content-Type; text/plain unless told */
+	const char *policy; /* Content-Security-Policy, or NULL; valid until the next question */
 	struct buf body;
 };
 
 struct http_route {
-	const char *path; /* whole: "/metrics" */
+	const char *path; /* whole: "/metrics"; one that ends in '/' but "/": all below it */
 	bool posts;	  /* POST, else GET and HEAD */
 	/* On the server's thread, one at a time. */
 	void (*answer)(void *ctx, const struct http_question *q, struct http_answer *ret);
+	bool streams; /* GET: see above; the question of the answer has no more than its path */
+	/* Only for who asks a number or "localhost": a page from elsewhere, whose name was made to
+	 * lead here, may not read it. */
+	bool guarded;
 };
 
 struct http_server;

@@ -4,3 +4,4 @@
 const char web_part_head[] = "";
 const char web_part_body[] = "";
 const char web_part_tail[] = "";
+const char web_part_policy[] = "";

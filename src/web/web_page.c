@@ -49,3 +49,9 @@ void web_page_end(struct buf *to)
 {
 	add_text(to, web_part_tail);
 }
+
+void web_page_policy(struct buf *to, const char *connect)
+{
+	buf_printf(to, "%s%s; frame-ancestors 'none'", web_part_policy, connect);
+	buf_byte(to, 0);
+}

@@ -21,3 +21,7 @@ void web_page_begin(struct buf *to, const char *connect);
 void web_page_data(struct buf *to, const char *id, const json_t *data);
 
 void web_page_end(struct buf *to);
+
+/* What a server says as Content-Security-Policy: that of the page, and that no other page may hold
+ * it. Ends in a NUL. */
+void web_page_policy(struct buf *to, const char *connect);

@@ -5,3 +5,4 @@
 extern const char web_part_head[]; /* up to what scripts may ask; "": there is no page */
 extern const char web_part_body[]; /* from there up to the data */
 extern const char web_part_tail[];
+extern const char web_part_policy[]; /* its Content-Security-Policy, up to what scripts may ask */

@@ -1,6 +1,222 @@
-// live.ts - the page of an agent: what it answers under /api/v1/, brought up to date by its events.
-import { add, clear, h } from "./dom";
+// live.ts - the page of an agent: what it answers below /api/v1/ (docs/api.yaml), brought up to date
+// by its events. It only reads. What is on the screen is changed, not made anew: what is open stays.
+import { chart, type Chart } from "./chart";
+import type { Counters, Json, Series } from "./data";
+import { add, clear, h, note, section } from "./dom";
+import { bytes, count, ns, percent, plural, value } from "./format";
+import { table } from "./table";
+import { tabs, type View } from "./tabs";
+import { groups, timesOf } from "./views/counters";
+import { incidentCard } from "./views/incidents";
+
+const EACH_MS = 2000; // between two looks at what is on the screen
+
+async function get(path: string): Promise<Json> {
+  const answer = await fetch(`/api/v1/${path}`, { cache: "no-store" });
+  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+  return answer.json();
+}
+
+type Refresh = () => Promise<void>;
+interface Live { box: HTMLElement; refresh: Refresh }
+
+const s = (v: number | null | undefined) => v === null || v === undefined ? "–" : ns(v * 1e9);
+export const jobName = (j: Json): string => `${j.script ?? j.comm} (${j.pid})`;
+
+function labels(j: Json): string {
+  const rank = j.rank !== null ? `rank ${j.rank}${j.world_size !== null ? ` of ${j.world_size}` : ""}` : "";
+  const job = j.job ? `${j.launcher ?? "job"} ${j.job}` : "";
+  const pod = j.pod ? `pod ${j.namespace ? j.namespace + "/" : ""}${j.pod}` : j.pod_uid ? `pod ${j.pod_uid}` : "";
+  return [rank, job, pod].filter(Boolean).join(", ");
+}
+
+function stepsWords(steps: Json): string {
+  return steps ? `${count(steps.count)} steps${steps.kind ? ` of ${steps.kind}` : ""}: the last ${ns(steps.last_ms * 1e6)}, `
+    + `median ${ns(steps.median_ms * 1e6)}` : "";
+}
+
+// ---- jobs ----
+
+class JobCard {
+  readonly element: HTMLElement;
+  private line = h("p");
+  private steps = h("p");
+  private inside = h("div");
+  private open = false;
+
+  constructor(private job: Json) {
+    this.element = h("article", { class: "job" }, h("h3", null, jobName(job)), h("p", { class: "note" }, labels(job)),
+      this.line, this.steps, h("details", { on: { toggle: (e: Event) => {
+        this.open = (e.target as HTMLDetailsElement).open;
+        void this.fill();
+      } } }, h("summary", null, "functions and counters"), this.inside));
+    this.update(job);
+  }
+  update(job: Json): void {
+    this.job = job;
+    add(clear(this.line), [`runs for ${s(job.age_s)}; ${count(job.calls)} calls that are traced, ${s(job.call_s)}`,
+      job.errors ? `, ${plural(job.errors, "error")}` : ""]);
+    add(clear(this.steps), [stepsWords(job.steps), ...(job.steps?.phases ?? []).map((p: string) => h("span", { class: "note" }, ` ${p}`))]);
+    if (this.open && !this.inside.contains(document.activeElement)) void this.fill();
+  }
+  private async fill(): Promise<void> {
+    if (!this.open) return;
+    const j = await get(`jobs/${this.job.pid}`);
+    add(clear(this.inside), [
+      table(j.functions as Json[], [
+        { head: "function", left: true, value: (f) => f.name }, { head: "layer", left: true, value: (f) => f.layer },
+        { head: "calls", value: (f) => f.calls, text: (f) => count(f.calls) },
+        { head: "time", value: (f) => f.total_ns, text: (f) => ns(f.total_ns) },
+      ], { name: `functions of ${jobName(j)}`, step: 15 }),
+      j.functions_all > j.functions.length && note(`${count(j.functions.length)} of ${count(j.functions_all)} functions, those with most time`),
+      h("dl", { class: "facts" }, ...(j.counters as Json[]).flatMap((c) => [h("dt", null, c.name), h("dd", null, value(c.value, c.unit))])),
+    ]);
+  }
+}
+
+function jobs(): Live {
+  const cards = new Map<number, JobCard>(), list = h("div", { class: "jobs" }), none = note("No job runs: no process calls CUDA, NCCL or PyTorch.");
+  return { box: h("div", null, none, list), refresh: async () => {
+    const found: Json[] = (await get("jobs")).jobs, there = new Set(found.map((j) => j.pid));
+    none.hidden = found.length > 0;
+    for (const [pid, card] of cards) if (!there.has(pid)) { card.element.remove(); cards.delete(pid); }
+    for (const j of found) {
+      const card = cards.get(j.pid);
+      if (card) card.update(j);
+      else { const made = new JobCard(j); cards.set(j.pid, made); list.append(made.element); }
+    }
+  } };
+}
+
+// ---- steps ----
+
+function steps(): Live {
+  const words = h("p", { class: "answer" }), place = h("div"), phases = h("ul");
+  let drawn: Chart | null = null, of = 0;
+  return { box: h("div", null, words, place, phases), refresh: async () => {
+    const job = ((await get("jobs")).jobs as Json[]).find((j) => j.steps);
+    if (!job) { add(clear(words), ["No steps were found so far."]); clear(place); clear(phases); drawn = null; return; }
+    const history: number[] = (await get(`jobs/${job.pid}`)).steps?.history_ms ?? [], first = job.steps.count - history.length;
+    const x = history.map((_, i) => first + i + 1);
+    add(clear(words), [`${jobName(job)}: ${stepsWords(job.steps)}, the longest of these ${ns(job.steps.longest_ms * 1e6)}`]);
+    if (!drawn || of !== job.pid) {
+      drawn = chart({ title: "The last steps", format: (v) => ns(v * 1e6), height: 220, xLabel: (v) => String(Math.round(v)) }, x, [{ label: "step", values: history }]);
+      clear(place).append(drawn.element);
+      of = job.pid;
+    } else drawn.update(x, [{ label: "step", values: history }]);
+    add(clear(phases), (job.steps.phases as string[]).map((p) => h("li", null, p)));
+  } };
+}
+
+// ---- GPUs and counters ----
+
+function counters(): Live {
+  const place = h("div"), about = h("div");
+  let drawn: ReturnType<typeof groups> | null = null, shape = "";
+  return { box: h("div", null, about, place), refresh: async () => {
+    const [all, gpus] = await Promise.all([get("series") as Promise<Counters>, get("gpus")]);
+    const x = timesOf(all).map((t) => t - all.points * all.bucket_s), now = all.series.map((v: Series) => v.entity + "|" + v.name).sort().join();
+    add(clear(about), [gpus.gpus.length ? h("ul", null, ...gpus.gpus.map((g: Json) => h("li", null, `GPU ${g.index}: ${g.name}`, g.xid ? `, Xid ${g.xid}` : "")))
+      : note("No GPU is seen.")]);
+    if (drawn && shape === now) drawn.update(x, all.series);
+    else {
+      drawn = groups(all.series, x, [], true);
+      clear(place).append(...drawn.elements);
+      shape = now;
+    }
+  } };
+}
+
+// ---- incidents ----
+
+function incidents(): Live {
+  const box = h("div");
+  let shown = "";
+  return { box, refresh: async () => {
+    const got = await get("incidents"), { now_ns: now, ...rest } = got, text = JSON.stringify(rest);
+    if (text === shown) return;
+    shown = text;
+    const ago = (t: number) => `${ns(Math.max(0, now - t))} ago`;
+    add(clear(box), [
+      !got.judges && note("Nothing is looked for: start the agent with --detect."),
+      got.learning && note("What is normal is being learned."),
+      got.judges && !got.incidents.length && note("No incident so far."),
+      ...got.incidents.map((i: Json) => incidentCard(i, (t) => ago(t))),
+      got.causes.length ? section("By cause", table(got.causes as Json[], [
+        { head: "cause", left: true, value: (c) => c.cause }, { head: "incidents", value: (c) => c.incidents },
+        { head: "cost", value: (c) => c.cost_s, text: (c) => s(c.cost_s) }], { name: "causes", sort: 2 })) : null,
+      got.anomalies.length ? section("Anomalies", table(got.anomalies as Json[], [
+        { head: "began", left: true, value: (a) => ago(a.start_ns) }, { head: "layer", left: true, value: (a) => a.layer },
+        { head: "of", left: true, value: (a) => a.entity }, { head: "why", left: true, value: (a) => a.why }], { name: "anomalies" })) : null,
+    ]);
+  } };
+}
+
+// ---- the agent ----
+
+function self(): Live {
+  const box = h("div");
+  return { box, refresh: async () => {
+    const a = await get("self");
+    if (box.contains(document.activeElement) && document.activeElement !== document.body) return;
+    const cores = (v: number | null) => v === null ? "–" : `${v.toFixed(3)} CPUs`;
+    const facts: [string, string][] = [
+      ["of the jobs' CPU time", percent(a.cost_ratio)], ["probes at work", cores(a.probe_cpu_cores)], ["jobs", cores(a.job_cpu_cores)],
+      ["the agent itself", `${cores(a.own_cpu_cores)}, ${bytes(a.own_resident_bytes)}`], ["runs for", s(a.age_s)],
+      ["lost", count(a.lost)], ["not judged", count(a.unjudged)], ["left out for want of room", count(a.left_out)],
+      ["frozen traces", a.freezes ? count(a.frozen) : "none: start the agent with --freeze FOLDER"],
+    ];
+    add(clear(box), [
+      section("What it costs", h("dl", { class: "facts" }, ...facts.flatMap(([k, v]) => [h("dt", null, k), h("dd", null, v)]))),
+      section("Probes, by layer", table(a.layers as Json[], [
+        { head: "layer", left: true, value: (l) => l.layer }, { head: "calls", value: (l) => l.calls, text: (l) => count(l.calls) },
+        { head: "calls/s", value: (l) => l.calls_per_s, text: (l) => l.calls_per_s === null ? "–" : count(l.calls_per_s) },
+        { head: "busiest", left: true, value: (l) => l.busiest }], { name: "layers" })),
+      a.turned_down.length ? section("Turned down to keep the budget", table(a.turned_down as Json[], [
+        { head: "function", left: true, value: (c) => c.function }, { head: "layer", left: true, value: (c) => c.layer },
+        { head: "seen", value: (c) => c.seen_ratio, text: (c) => percent(c.seen_ratio) }], { name: "functions in bursts", step: 30 })) : null,
+    ]);
+  } };
+}
+
+// ---- the page ----
 
 export function live(): void {
-  add(clear(document.getElementById("page")!), [h("p", null, "There is no report in this page.")]);
+  const made = new Map<string, Live>(), words = h("span", { class: "note", role: "status" }, "connecting");
+  const light = h("span", { class: "state off", "aria-hidden": "true" });
+  let last = 0, busy = false;
+  const view = (id: string, title: string, begin: () => Live): View => ({ id, title, make: () => {
+    const it = begin();
+    made.set(id, it);
+    last = 0;
+    return [it.box];
+  } });
+  const views = [view("jobs", "Jobs", jobs), view("steps", "Steps", steps), view("gpus", "GPUs and counters", counters),
+                 view("incidents", "Incidents", incidents), view("probes", "Probes and cost", self)];
+  const { nav, main } = tabs(views);
+  const lost = (why: string) => { light.classList.add("off"); words.textContent = why; };
+  async function look(): Promise<void> {
+    const id = views.find((v) => v.id === location.hash.slice(1))?.id ?? views[0].id, now = performance.now();
+    if (busy || document.hidden || now - last < EACH_MS) return;
+    busy = true;
+    last = now;
+    try { await made.get(id)?.refresh(); } catch (e) { lost(String(e)); }
+    busy = false;
+  }
+  const events = new EventSource("/api/v1/events");
+  events.addEventListener("state", (e) => {
+    const state = JSON.parse((e as MessageEvent).data);
+    light.classList.remove("off");
+    words.textContent = `${plural(state.jobs, "job process", "job processes")}, ${plural(state.incidents, "incident")}, `
+      + `tracing takes ${percent(state.cost_ratio)} of their time`;
+    void look();
+  });
+  events.addEventListener("error", () => lost("the agent does not answer; trying again"));
+  addEventListener("hashchange", () => { last = 0; queueMicrotask(() => void look()); });
+  document.title = `${location.host} - eACGM`;
+  add(clear(document.getElementById("page")!), [
+    h("a", { href: "#view", class: "skip", on: { click: (e: Event) => { e.preventDefault(); main.focus(); } } }, "to the view"),
+    h("header", null, h("span", { class: "brand" }, "eACGM"), h("strong", null, location.host), light, words), nav, main,
+    h("footer", { class: "note" }, "Keys: 1 to 5 choose a view, / filters. What you see is brought up to date each two seconds."),
+  ]);
 }

@@ -32,36 +32,66 @@ function constantsNote(all: [string, Series[]][]): HTMLElement {
     `${name} ${[...new Set(list.map((s) => value(constant(s), s.unit)))].slice(0, LINES).join(" / ")}`).join(", "));
 }
 
-function figure(name: string, all: Series[], x: number[], spans: Span[]): HTMLElement {
-  const unit = all[0].unit, shown = all.slice(0, LINES);
-  const lines = shown.map((s) => ({ label: all.length > 1 ? s.entity : "mean", values: s.mean as (number | null)[] }));
-  const only = shown[0], highest = Math.max(...shown.flatMap((s) => (s.max ?? s.mean).filter((v): v is number => v !== null)));
-  const drawn: Parameters<typeof chart>[2] = all.length === 1 && only.max
-    ? [...lines, { label: "highest", values: only.max, faint: true }] : lines;
-  const said = all.length === 1 ? `mean ${value(meanOf(only.mean), unit)}, highest ${value(highest, unit)}`
-    : `${count(all.length)} of them${all.length > LINES ? `, ${LINES} drawn` : ""}`;
-  return chart({ title: all.length > 1 ? name : `${only.entity} ${name}`, said, format: (v) => value(v, unit), height: 150,
-                 marks: spans, zero: unit !== "°C" && unit !== "MHz" }, x, drawn).element;
+interface Figure { element: HTMLElement; update: (x: number[], all: Series[]) => void }
+
+function figure(name: string, all: Series[], x: number[], spans: Span[]): Figure {
+  const unit = all[0].unit, many = all.length > 1;
+  const lines = (of: Series[]) => {
+    const means = of.slice(0, LINES).map((s) => ({ label: many ? s.entity : "mean", values: s.mean }));
+    return !many && of[0].max ? [...means, { label: "highest", values: of[0].max, faint: true }] : means;
+  };
+  const said = (of: Series[]) => {
+    if (many) return `${count(of.length)} of them${of.length > LINES ? `, ${LINES} drawn` : ""}`;
+    const there = (of[0].max ?? of[0].mean).filter((v): v is number => v !== null);
+    return `mean ${value(meanOf(of[0].mean), unit)}, highest ${value(there.length ? Math.max(...there) : null, unit)}`;
+  };
+  const drawn = chart({ title: many ? name : `${all[0].entity} ${name}`, said: said(all), format: (v) => value(v, unit), height: 150,
+                        marks: spans, zero: unit !== "°C" && unit !== "MHz" }, x, lines(all));
+  return { element: drawn.element, update: (newX, of) => drawn.update(newX, lines(of), said(of)) };
 }
 
-function group(kind: string, series: Series[], x: number[], spans: Span[]): HTMLElement {
-  const byName = new Map<string, Series[]>();
-  series.sort((a, b) => a.entity.localeCompare(b.entity, "en", { numeric: true }));
-  for (const s of series) byName.set(s.name, [...(byName.get(s.name) ?? []), s]);
-  const open = kind === "gpu" || kind === "host";
-  const inside = h("div", { class: "grid" });
-  let filled = false;
+function byNames(series: Series[]): Map<string, Series[]> {
+  const ret = new Map<string, Series[]>();
+  const sorted = series.slice().sort((a, b) => a.entity.localeCompare(b.entity, "en", { numeric: true }));
+  for (const s of sorted) ret.set(s.name, [...(ret.get(s.name) ?? []), s]);
+  return ret;
+}
+
+/** all: also what does not change, which may yet. */
+function group(kind: string, series: Series[], x: number[], spans: Span[], all: boolean): Figure {
+  let now = byNames(series), nowX = x, filled = false;
+  const open = kind === "gpu" || kind === "host", inside = h("div", { class: "grid" }), figures = new Map<string, Figure>();
   const fill = () => {
     if (filled) return;
     filled = true;
-    const still = [...byName].filter(([, all]) => all.every((s) => constant(s) !== undefined));
-    for (const [name, all] of byName)
-      if (!still.some(([other]) => other === name)) inside.append(figure(name, all, x, spans));
+    const still = all ? [] : [...now].filter(([, list]) => list.every((s) => constant(s) !== undefined));
+    for (const [name, list] of now) {
+      if (still.some(([other]) => other === name)) continue;
+      const made = figure(name, list, nowX, spans);
+      figures.set(name, made);
+      inside.append(made.element);
+    }
     if (still.length) inside.append(constantsNote(still));
   };
   if (open) fill();
-  return h("details", { open, on: { toggle: fill } },
-    h("summary", null, `${WORDS[kind] ?? kind} (${count(byName.size)})`), inside);
+  return {
+    element: h("details", { open, on: { toggle: fill } }, h("summary", null, `${WORDS[kind] ?? kind} (${count(now.size)})`), inside),
+    update: (newX, of) => {
+      now = byNames(of);
+      nowX = newX;
+      for (const [name, it] of figures) { const list = now.get(name); if (list) it.update(newX, list); }
+    },
+  };
+}
+
+/** Charts by what they are of; update wants series of the same names. */
+export function groups(series: Series[], x: number[], spans: Span[], all = false): { elements: HTMLElement[]; update: (x: number[], all: Series[]) => void } {
+  const kinds = [...new Set(series.map((s) => s.kind))].sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b));
+  const made = kinds.map((kind) => ({ kind, of: group(kind, series.filter((s) => s.kind === kind), x, spans, all) }));
+  return {
+    elements: made.map((m) => m.of.element),
+    update: (newX, now) => { for (const m of made) m.of.update(newX, now.filter((s) => s.kind === m.kind)); },
+  };
 }
 
 function devices(report: Json): Child {
@@ -99,13 +129,11 @@ function memory(report: Json): Child {
 }
 
 export function counters(report: Json, c: Counters, spans: Span[]): Child[] {
-  const x = timesOf(c), kinds = [...new Set(c.series.map((s) => s.kind))];
-  kinds.sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b));
   const tables = [devices(report), kernels(report), memory(report)];
   if (!c.series.length && !tables.some(Boolean)) return [note("The recording has no counters and no GPUs.")];
   return [
     !report.gpus?.length && note("No GPU was seen in this recording."),
-    ...kinds.map((kind) => group(kind, c.series.filter((s) => s.kind === kind), x, spans)),
+    ...groups(c.series, timesOf(c), spans).elements,
     ...tables,
   ];
 }

@@ -15,13 +15,14 @@ function culprit(c: Json): string {
   return `${c.kind} ${what}${c.pid ? ` (${c.pid})` : ""}${code}`;
 }
 
-export function incidentCard(i: Json, start: number): HTMLElement {
+/** when: a time of the recording's clock in words. */
+export function incidentCard(i: Json, when: (t: number) => string): HTMLElement {
   const blame: Json[] = i.blame ?? [], cost = i.cost_ns ?? 0;
   const rows = blame.map((b) => ({ label: b.owner, value: b.ns }));
   if (i.unexplained_ns > 0) rows.push({ label: "nobody's: not explained", value: i.unexplained_ns });
   return h("article", { class: "incident" },
     h("h3", null, i.what || i.cause || "unknown"),
-    h("p", null, `at ${at(i.onset_ns, start)} for ${ns((i.end_ns || i.told_ns) - i.onset_ns)}`, i.ended === false ? ", not over" : "",
+    h("p", null, `${when(i.onset_ns)} for ${ns((i.end_ns || i.told_ns) - i.onset_ns)}`, i.ended === false ? ", not over" : "",
       cost > 0 ? `, ${ns(cost)} lost` : "", i.pid ? `, process ${i.pid}` : "",
       i.confidence !== null && i.confidence !== undefined ? `, confidence ${percent(i.confidence)}` : ""),
     h("p", null, "Who: ", culprit(i.culprit)),
@@ -50,7 +51,7 @@ export function incidents(report: Json): Child[] {
       { head: "lost", value: (i) => i.cost_ns, text: (i) => ns(i.cost_ns) },
       { head: "confidence", value: (i) => i.confidence, text: (i) => percent(i.confidence) },
     ], { name: "incidents", sort: 3 }),
-    ...list.map((i) => incidentCard(i, start)),
+    ...list.map((i) => incidentCard(i, (t) => `at ${at(t, start)}`)),
     early.length ? section("Early warnings", h("ul", { class: "findings" }, ...early.map((w) =>
       h("li", null, w.text ?? w.what ?? w.why ?? `${w.entity ?? ""} ${w.name ?? ""} ${w.kind ?? ""}`)))) : null,
     odd.length ? section("Anomalies", table(odd, [

@@ -1,0 +1,408 @@
+/* agent_api.c - one function for each answer, and one for each kind of thing in it. */
+#include "serve/agent_api.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/entity.h"
+#include "base/map64.h"
+#include "base/utf8.h"
+#include "events/metric.h"
+
+#define FUNCTIONS_MOST 100 /* of a job: those with most time */
+#define ENTITY_BYTES   160
+
+/* ---- values ---- */
+
+static json_t *text_json(const char *s)
+{
+	struct buf clean = {0};
+	utf8_append(&clean, s, strlen(s));
+	json_t *ret = json_stringn((const char *)clean.data, clean.len);
+	buf_free(&clean);
+	return ret;
+}
+
+/* null for "": it is not known. */
+static json_t *known_json(const char *s)
+{
+	return s[0] ? text_json(s) : json_null();
+}
+
+static json_t *count_json(uint64_t v)
+{
+	return json_integer((json_int_t)v);
+}
+
+static json_t *number_json(double v)
+{
+	return isfinite(v) ? json_real(v) : json_null();
+}
+
+static json_t *rank_json(int32_t v)
+{
+	return v >= 0 ? json_integer(v) : json_null();
+}
+
+static json_t *unit_json(uint8_t unit)
+{
+	const char *text = metric_unit_text(unit);
+	return text ? json_string(text) : json_null();
+}
+
+static double seconds(uint64_t ns)
+{
+	return (double)ns / 1e9;
+}
+
+static json_t *age_json(const struct agent_api_view *v, uint64_t since_ns)
+{
+	return since_ns && since_ns <= v->now_ns ? json_real(seconds(v->now_ns - since_ns))
+						 : json_null();
+}
+
+/* ---- jobs ---- */
+
+static bool is_job(const struct live_process *p)
+{
+	return p->called && !p->end_ns;
+}
+
+static json_t *history_json(const struct live_history *h)
+{
+	json_t *ret = json_array();
+	for (uint32_t i = 0; i < h->len; i++)
+		json_array_append_new(ret, number_json(live_history_at(h, i) / 1e6));
+	return ret;
+}
+
+/* null: none were found in it, or a budget left some out. */
+static json_t *steps_json(const struct agent_api_view *v, uint32_t pid, bool detail)
+{
+	const struct live_steps_view *s = &v->agent.state->steps;
+	if (!s->count || s->pid != pid || !agent_sees_all_steps(&v->agent))
+		return json_null();
+	json_t *ret = json_pack("{s:o, s:o, s:f, s:f, s:f, s:o, s:o}", "kind", known_json(s->kind),
+				"count", count_json(s->count), "last_ms", (double)s->last_ns / 1e6,
+				"median_ms", (double)s->median_ns / 1e6, "longest_ms",
+				(double)s->longest_ns / 1e6, "since_last_s",
+				age_json(v, s->since_ns), "marker", text_json(s->marker));
+	json_t *phases = json_array();
+	for (uint32_t i = 0; i < s->phases_len; i++)
+		json_array_append_new(phases, text_json(s->phases[i]));
+	json_object_set_new(ret, "phases", phases);
+	if (detail)
+		json_object_set_new(ret, "history_ms", history_json(&s->history));
+	return ret;
+}
+
+struct sums {
+	uint64_t calls, errors;
+	double ns;
+};
+
+static void add_function(struct sums *to, const struct live_function *f)
+{
+	to->calls += f->calls;
+	to->errors += f->errors;
+	to->ns += f->ns;
+}
+
+static json_t *job_json(const struct agent_api_view *v, const struct live_process *p,
+			const struct sums *sums, bool detail)
+{
+	const struct proc_labels *l = &p->labels;
+	json_t *ret = json_object();
+	json_object_set_new(ret, "pid", json_integer(p->pid));
+	json_object_set_new(ret, "parent_pid", json_integer(p->parent));
+	json_object_set_new(ret, "comm", text_json(p->comm));
+	json_object_set_new(ret, "script", known_json(p->script));
+	json_object_set_new(ret, "rank", rank_json(p->rank));
+	json_object_set_new(ret, "local_rank", rank_json(l->local_rank));
+	json_object_set_new(ret, "world_size", rank_json(l->world_size));
+	json_object_set_new(ret, "job", known_json(l->job));
+	json_object_set_new(ret, "launcher", known_json(l->launcher));
+	json_object_set_new(ret, "pod", known_json(l->pod));
+	json_object_set_new(ret, "namespace", known_json(l->pod_namespace));
+	json_object_set_new(ret, "pod_uid", known_json(l->pod_uid));
+	json_object_set_new(ret, "container", known_json(l->container));
+	json_object_set_new(ret, "age_s", age_json(v, p->start_ns));
+	json_object_set_new(ret, "calls", count_json(sums->calls));
+	json_object_set_new(ret, "errors", count_json(sums->errors));
+	json_object_set_new(ret, "call_s", json_real(sums->ns * 1e-9));
+	json_object_set_new(ret, "steps", steps_json(v, p->pid, detail));
+	return ret;
+}
+
+json_t *agent_api_jobs(const struct agent_api_view *v)
+{
+	const struct live_series *s = v->agent.series;
+	struct map64 place_of = {0};
+	VEC(struct sums) sums = {0};
+	json_t *list = json_array();
+	uint64_t at;
+	for (size_t i = 0; i < s->processes.len; i++) {
+		map64_set(&place_of, s->processes.data[i].pid, i);
+		vec_push(&sums);
+	}
+	for (size_t i = 0; i < s->functions.len; i++)
+		if (map64_get(&place_of, s->functions.data[i].pid, &at))
+			add_function(&sums.data[at], &s->functions.data[i]);
+	for (size_t i = 0; i < s->processes.len; i++)
+		if (is_job(&s->processes.data[i]))
+			json_array_append_new(
+				list, job_json(v, &s->processes.data[i], &sums.data[i], false));
+	vec_free(&sums);
+	map64_free(&place_of);
+	return json_pack("{s:o}", "jobs", list);
+}
+
+static int compare_time(const void *a, const void *b)
+{
+	const struct live_function *x = *(const struct live_function *const *)a;
+	const struct live_function *y = *(const struct live_function *const *)b;
+	return x->ns > y->ns ? -1 : x->ns < y->ns;
+}
+
+static json_t *function_json(const struct live_function *f)
+{
+	return json_pack("{s:o, s:o, s:o, s:o, s:f}", "layer", text_json(f->layer), "name",
+			 text_json(f->name), "calls", count_json(f->calls), "errors",
+			 count_json(f->errors), "total_ns", f->ns);
+}
+
+static void put_functions(json_t *job, const struct agent_api_view *v, uint32_t pid,
+			  struct sums *ret_sums)
+{
+	const struct live_series *s = v->agent.series;
+	VEC(const struct live_function *) found = {0};
+	json_t *list = json_array();
+	for (size_t i = 0; i < s->functions.len; i++) {
+		if (s->functions.data[i].pid != pid)
+			continue;
+		add_function(ret_sums, &s->functions.data[i]);
+		*vec_push(&found) = &s->functions.data[i];
+	}
+	if (found.len)
+		qsort(found.data, found.len, sizeof(*found.data), compare_time);
+	for (size_t i = 0; i < found.len && i < FUNCTIONS_MOST; i++)
+		json_array_append_new(list, function_json(found.data[i]));
+	json_object_set_new(job, "functions", list);
+	json_object_set_new(job, "functions_all", count_json(found.len));
+	vec_free(&found);
+}
+
+static json_t *counter_json(const struct live_metric *m)
+{
+	return json_pack("{s:s, s:o, s:o}", "name", m->name, "value", number_json(m->value), "unit",
+			 unit_json(m->unit));
+}
+
+static json_t *counters_json(const struct agent_api_view *v, uint8_t kind, uint32_t pid,
+			     uint32_t gpu, int32_t instance)
+{
+	const struct live_series *s = v->agent.series;
+	json_t *list = json_array();
+	for (size_t i = 0; i < s->metrics.len; i++) {
+		const struct live_metric *m = &s->metrics.data[i];
+		if (m->there && m->kind == kind && m->pid == pid && m->gpu == gpu &&
+		    m->instance == instance && m->time_ns + SERIES_OLD_NS >= s->now_ns)
+			json_array_append_new(list, counter_json(m));
+	}
+	return list;
+}
+
+json_t *agent_api_job(const struct agent_api_view *v, uint32_t pid)
+{
+	const struct live_process *p = live_series_process(v->agent.series, pid);
+	struct sums sums = {0};
+	if (!p || !is_job(p))
+		return NULL;
+	json_t *more = json_object();
+	put_functions(more, v, pid, &sums);
+	json_t *ret = job_json(v, p, &sums, true);
+	json_object_update(ret, more);
+	json_decref(more);
+	json_object_set_new(ret, "counters", counters_json(v, ENTITY_PROCESS, pid, 0, -1));
+	return ret;
+}
+
+/* ---- what was not normal ---- */
+
+static json_t *anomalies_json(const struct live_state *s)
+{
+	json_t *list = json_array();
+	uint64_t n = s->latest_next < LIVE_ANOMALIES ? s->latest_next : LIVE_ANOMALIES;
+	for (uint64_t i = 1; i <= n; i++) {
+		const struct live_anomaly *a = &s->latest[(s->latest_next - i) % LIVE_ANOMALIES];
+		if (a->id || a->start_ns)
+			json_array_append_new(
+				list,
+				json_pack("{s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "id",
+					  count_json(a->id), "start_ns", count_json(a->start_ns),
+					  "end_ns", count_json(a->end_ns), "ended", a->ended,
+					  "layer", text_json(a->layer), "entity",
+					  text_json(a->entity), "why", text_json(a->why)));
+	}
+	return list;
+}
+
+static json_t *causes_json(const struct agent_causes *causes)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < causes->len; i++)
+		json_array_append_new(list, json_pack("{s:o, s:o, s:f}", "cause",
+						      text_json(causes->rows[i].cause), "incidents",
+						      count_json(causes->rows[i].n), "cost_s",
+						      causes->rows[i].cost_s));
+	return list;
+}
+
+json_t *agent_api_incidents(const struct agent_api_view *v)
+{
+	json_t *list = json_array();
+	for (size_t i = json_array_size(v->incidents); i; i--)
+		json_array_append_new(list, json_deep_copy(json_array_get(v->incidents, i - 1)));
+	return json_pack("{s:b, s:b, s:o, s:o, s:o, s:o}", "judges", v->agent.state->judges,
+			 "learning", v->agent.state->learning, "now_ns", count_json(v->now_ns),
+			 "incidents", list, "anomalies", anomalies_json(v->agent.state), "causes",
+			 causes_json(v->agent.causes));
+}
+
+/* ---- GPUs and counters over time ---- */
+
+json_t *agent_api_gpus(const struct agent_api_view *v)
+{
+	const struct live_series *s = v->agent.series;
+	json_t *list = json_array();
+	for (size_t i = 0; i < s->gpus.len; i++) {
+		const struct live_gpu_id *g = &s->gpus.data[i];
+		bool whole = g->parent < 0;
+		if (g->gone)
+			continue;
+		json_array_append_new(
+			list,
+			json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "index",
+				  json_integer(g->index), "parent", rank_json(g->parent), "name",
+				  text_json(g->name), "uuid", text_json(g->uuid), "bus_id",
+				  text_json(g->bus_id), "driver", text_json(g->driver), "xid",
+				  g->xid ? json_integer(g->xid) : json_null(), "counters",
+				  whole ? counters_json(v, ENTITY_GPU, 0, g->index, -1)
+					: json_array()));
+	}
+	return json_pack("{s:o}", "gpus", list);
+}
+
+static json_t *trend_json(const struct live_trends *t, const struct live_trend *of)
+{
+	const struct entity e = {.kind = of->kind,
+				 .pid = of->pid,
+				 .gpu = of->gpu,
+				 .instance = of->instance,
+				 .label = of->label,
+				 .host = ""};
+	char entity[ENTITY_BYTES];
+	json_t *values = json_array();
+	entity_text(entity, sizeof(entity), &e);
+	for (uint32_t i = 0; i < live_trends_points(t); i++)
+		json_array_append_new(values, number_json(live_trend_at(t, of, i)));
+	return json_pack("{s:o, s:s, s:o, s:o, s:o}", "entity", text_json(entity), "kind",
+			 agent_kind_name(of->kind), "name", text_json(of->name), "unit",
+			 unit_json(of->unit), "mean", values);
+}
+
+static bool kind_is_known(const char *kind)
+{
+	for (uint8_t i = 0; i < ENTITY_KINDS; i++)
+		if (!strcmp(kind, agent_kind_name(i)))
+			return true;
+	return false;
+}
+
+json_t *agent_api_series(const struct agent_api_view *v, const char *kind)
+{
+	const struct live_trends *t = v->trends;
+	json_t *list = json_array();
+	if (kind && !kind_is_known(kind)) {
+		json_decref(list);
+		return NULL;
+	}
+	for (size_t i = 0; i < t->list.len; i++)
+		if (!kind || !strcmp(kind, agent_kind_name(t->list.data[i].kind)))
+			json_array_append_new(list, trend_json(t, &t->list.data[i]));
+	return json_pack("{s:f, s:I, s:o, s:o, s:o}", "bucket_s", seconds(TREND_EACH_NS), "points",
+			 (json_int_t)live_trends_points(t), "last_ns", count_json(t->last_ns),
+			 "left_out", count_json(t->left_out), "series", list);
+}
+
+/* ---- the agent itself ---- */
+
+static json_t *layers_json(const struct live_state *s)
+{
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < s->layers_len; i++)
+		json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:o}", "layer",
+						      text_json(s->layers[i].name), "calls",
+						      count_json(s->layers[i].calls), "calls_per_s",
+						      number_json(s->layers[i].calls_per_s),
+						      "busiest", known_json(s->layers[i].busiest)));
+	return list;
+}
+
+static json_t *coverages_json(const struct live_series *s)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < s->coverages.len; i++)
+		json_array_append_new(list,
+				      json_pack("{s:o, s:o, s:o}", "layer",
+						text_json(s->coverages.data[i].layer), "function",
+						text_json(s->coverages.data[i].name), "seen_ratio",
+						number_json(s->coverages.data[i].seen_ratio)));
+	return list;
+}
+
+/* What the probes take of the jobs, as a share of what these use. */
+static json_t *cost_json(const struct live_state *s)
+{
+	return s->job_cpu > 0 ? number_json(s->probe_cpu / s->job_cpu) : json_null();
+}
+
+json_t *agent_api_self(const struct agent_api_view *v)
+{
+	const struct live_state *s = v->agent.state;
+	json_t *ret = json_object();
+	json_object_set_new(ret, "version", json_string(v->agent.version));
+	json_object_set_new(ret, "host", text_json(v->agent.host));
+	json_object_set_new(ret, "age_s", age_json(v, s->start_ns));
+	json_object_set_new(ret, "own_cpu_cores", number_json(s->own_cpu));
+	json_object_set_new(ret, "own_resident_bytes", number_json(s->own_rss_bytes));
+	json_object_set_new(ret, "probe_cpu_cores", number_json(s->probe_cpu));
+	json_object_set_new(ret, "job_cpu_cores", number_json(s->job_cpu));
+	json_object_set_new(ret, "cost_ratio", cost_json(s));
+	json_object_set_new(ret, "lost", count_json(s->lost));
+	json_object_set_new(ret, "unjudged", count_json(s->overruns));
+	json_object_set_new(ret, "left_out", count_json(v->agent.series->left_out));
+	json_object_set_new(ret, "freezes", json_boolean(v->agent.freezes));
+	json_object_set_new(ret, "frozen", count_json(v->agent.frozen));
+	json_object_set_new(ret, "judges", json_boolean(s->judges));
+	json_object_set_new(ret, "learning", json_boolean(s->learning));
+	json_object_set_new(ret, "layers", layers_json(s));
+	json_object_set_new(ret, "turned_down", coverages_json(v->agent.series));
+	return ret;
+}
+
+json_t *agent_api_state(const struct agent_api_view *v)
+{
+	const struct live_state *s = v->agent.state;
+	const struct live_series *series = v->agent.series;
+	uint64_t jobs = 0;
+	for (size_t i = 0; i < series->processes.len; i++)
+		jobs += is_job(&series->processes.data[i]);
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "now_ns",
+			 count_json(v->now_ns), "jobs", count_json(jobs), "incidents",
+			 count_json(json_array_size(v->incidents)), "anomalies",
+			 count_json(s->anomalies), "lasting", count_json(s->lasting), "steps",
+			 count_json(s->steps.count), "own_cpu_cores", number_json(s->own_cpu),
+			 "cost_ratio", cost_json(s), "lost", count_json(s->lost));
+}

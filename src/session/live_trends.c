@@ -1,0 +1,122 @@
+/* live_trends.c - rings of the last values, by what they are of. */
+#include "session/live_trends.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/entity.h"
+
+static uint64_t key_of(const struct live_metric *m)
+{
+	uint64_t key = hash_u64(((uint64_t)m->kind << 32) | m->pid);
+	key = hash_u64(key ^ (((uint64_t)m->gpu << 32) | (uint32_t)m->instance));
+	key = hash_u64(key ^ hash_bytes(m->label, strlen(m->label)));
+	return hash_u64(key ^ hash_bytes(m->name, strlen(m->name)));
+}
+
+static bool is_kept(const struct live_series *s, const struct live_metric *m)
+{
+	if (!m->there || m->time_ns + SERIES_OLD_NS < s->now_ns)
+		return false;
+	if (m->kind == ENTITY_FILESYSTEM || m->kind == ENTITY_CGROUP || m->kind == ENTITY_OTHER)
+		return false; /* they change slowly, and there may be many */
+	const struct live_process *p =
+		m->kind == ENTITY_PROCESS ? live_series_process(s, m->pid) : NULL;
+	return m->kind != ENTITY_PROCESS || (p && p->called && !p->end_ns);
+}
+
+static struct live_trend *trend_of(struct live_trends *t, const struct live_metric *m)
+{
+	uint64_t key = key_of(m), at;
+	if (map64_get(&t->place_of, key, &at))
+		return &t->list.data[at];
+	if (t->list.len >= TRENDS) {
+		t->left_out++;
+		return NULL;
+	}
+	map64_set(&t->place_of, key, t->list.len);
+	struct live_trend *ret = vec_push(&t->list);
+	*ret = (struct live_trend){.kind = m->kind,
+				   .unit = m->unit,
+				   .pid = m->pid,
+				   .gpu = m->gpu,
+				   .instance = m->instance,
+				   .label = xstrdup(m->label),
+				   .name = xstrdup(m->name)};
+	for (size_t i = 0; i < TREND_POINTS; i++)
+		ret->values[i] = NAN;
+	return ret;
+}
+
+static void trend_free(struct live_trend *t)
+{
+	free(t->label);
+	free(t->name);
+}
+
+/* Those that have nothing left in their rings. */
+static void forget_old(struct live_trends *t)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < t->list.len; i++) {
+		struct live_trend *of = &t->list.data[i];
+		if (of->last + TREND_POINTS > t->ticks)
+			t->list.data[kept++] = *of;
+		else
+			trend_free(of);
+	}
+	if (kept == t->list.len)
+		return;
+	t->list.len = kept;
+	map64_free(&t->place_of);
+	for (size_t i = 0; i < kept; i++) {
+		const struct live_trend *of = &t->list.data[i];
+		const struct live_metric same = {.kind = of->kind,
+						 .pid = of->pid,
+						 .gpu = of->gpu,
+						 .instance = of->instance,
+						 .label = of->label,
+						 .name = of->name};
+		map64_set(&t->place_of, key_of(&same), i);
+	}
+}
+
+bool live_trends_tick(struct live_trends *t, const struct live_series *s, uint64_t now_ns)
+{
+	if (t->ticks && now_ns < t->last_ns + TREND_EACH_NS)
+		return false;
+	uint64_t tick = t->ticks++;
+	t->last_ns = now_ns;
+	t->left_out = 0;
+	forget_old(t);
+	for (size_t i = 0; i < t->list.len; i++)
+		t->list.data[i].values[tick % TREND_POINTS] = NAN;
+	for (size_t i = 0; i < s->metrics.len; i++) {
+		const struct live_metric *m = &s->metrics.data[i];
+		struct live_trend *of = is_kept(s, m) ? trend_of(t, m) : NULL;
+		if (!of)
+			continue;
+		of->values[tick % TREND_POINTS] = (float)m->value;
+		of->last = tick;
+	}
+	return true;
+}
+
+void live_trends_free(struct live_trends *t)
+{
+	for (size_t i = 0; i < t->list.len; i++)
+		trend_free(&t->list.data[i]);
+	vec_free(&t->list);
+	map64_free(&t->place_of);
+}
+
+uint32_t live_trends_points(const struct live_trends *t)
+{
+	return t->ticks < TREND_POINTS ? (uint32_t)t->ticks : TREND_POINTS;
+}
+
+double live_trend_at(const struct live_trends *t, const struct live_trend *of, uint32_t i)
+{
+	uint64_t first = t->ticks - live_trends_points(t);
+	return (double)of->values[(first + i) % TREND_POINTS];
+}
