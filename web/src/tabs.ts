@@ -26,6 +26,8 @@ export function tabs(views: View[]): { nav: HTMLElement; main: HTMLElement; rema
     for (const child of Array.from(main.children)) if (child !== panel) child.remove();
     if (panel.parentElement !== main) main.append(panel);
     links.forEach((link, i) => views[i] === view ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current"));
+    const at = links[views.indexOf(view)];
+    nav.scrollLeft = at.offsetLeft - (nav.clientWidth - at.offsetWidth) / 2; // in the middle, where they do not all fit
   }
   function key(event: KeyboardEvent): void {
     const on = event.target as HTMLElement;

@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""agent_api_test.py - what `eacgm agent` answers below /api/v1/, held against docs/api.yaml: each key
+that comes is there, of its type, and each that is required comes. And its page, its events, and who
+is not answered."""
+
+import http.client
+import json
+import os
+import re
+import time
+import urllib.error
+import urllib.request
+
+from agents import Agent, start_in
+from gpu import fake_nvml
+from harness import PUSH, PYTHON, ROOT, expect, main, needs_torch, probes, skip, target, test
+
+TYPES = {"string": str, "boolean": bool, "array": list, "object": dict, "null": type(None),
+         "number": (int, float), "integer": int}
+TRAINS = """import time, torch
+m = torch.nn.Linear(32, 32)
+o = torch.optim.SGD(m.parameters(), 0.1)
+while True:
+    o.zero_grad()
+    m(torch.randn(8, 32)).square().mean().backward()
+    o.step()
+    time.sleep(0.01)"""
+
+
+def api():
+    try:
+        import yaml
+    except ImportError:
+        skip("python3-yaml is not installed")
+    with open(os.path.join(ROOT, "docs/api.yaml"), encoding="utf-8") as f:
+        return yaml.safe_load(f)
+
+
+def is_of(value, name):
+    return isinstance(value, TYPES[name]) and (name == "boolean" or not isinstance(value, bool))
+
+
+def check(doc, schema, value, at):
+    """As JSON Schema has it, of the words that docs/api.yaml uses; a key that it does not name is
+    wrong, too."""
+    if "$ref" in schema:
+        schema = doc["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+    if "oneOf" in schema:
+        schema = next(s for s in schema["oneOf"] if (s.get("type") == "null") == (value is None))
+        check(doc, schema, value, at)
+        return
+    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    expect(any(is_of(value, t) for t in types), f"{at}: {value!r} is not {types}")
+    expect(value in schema.get("enum", [value]), f"{at}: {value!r}")
+    if isinstance(value, list):
+        for i, item in enumerate(value):
+            check(doc, schema["items"], item, f"{at}[{i}]")
+    if isinstance(value, dict):
+        known = schema.get("properties", {})
+        for key in schema.get("required", []):
+            expect(key in value, f"{at}.{key} is missing")
+        for key, item in value.items():
+            expect(key in known or schema.get("additionalProperties"), f"{at}.{key} is not told of")
+            if key in known:
+                check(doc, known[key], item, f"{at}.{key}")
+
+
+def answer_of(a, path):
+    text, headers = a.get("/api/v1/" + path)
+    expect(headers["Content-Type"] == "application/json", headers)
+    return json.loads(text)
+
+
+def checked(doc, a, path, template=None):
+    answer = answer_of(a, path)
+    said = doc["paths"]["/api/v1/" + (template or path)]["get"]["responses"]["200"]
+    check(doc, said["content"]["application/json"]["schema"], answer, path)
+    return answer
+
+
+def refused(a, path, **headers):
+    q = urllib.request.Request("http://127.0.0.1:%d%s" % (a.port, path), headers=headers)
+    try:
+        with urllib.request.urlopen(q, timeout=20) as r:
+            return r.status, r.read().decode()
+    except urllib.error.HTTPError as e:
+        return e.code, e.read().decode()
+
+
+def all_answers(doc, a, pid):
+    for path in ("jobs", "incidents", "gpus", "series", "self", "state"):
+        checked(doc, a, path)
+    for kind in doc["components"]["schemas"]["Kind"]["enum"]:
+        answer = checked(doc, a, "series/" + kind, "series/{kind}")
+        expect({s["kind"] for s in answer["series"]} <= {kind}, kind)
+    return checked(doc, a, "jobs/%d" % pid, "jobs/{pid}")
+
+
+@test("a job, its functions and counters; every answer is as docs/api.yaml says", 60)
+def _(t):
+    doc = api()
+    a = Agent(t, "--budget", "100%", "--layers", "user,gpu", *probes(PUSH),
+              env=fake_nvml(t, "count 2\ngpu 0 temperature 55\nxid 1 79\n"))
+    job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1", RANK="3",
+                   WORLD_SIZE="8", SLURM_JOB_ID="4711")
+    t.wait_for(lambda: [j for j in answer_of(a, "jobs")["jobs"] if j["pid"] == job.pid], "the job")
+    t.wait_for(lambda: [c for c in answer_of(a, "jobs/%d" % job.pid)["counters"]
+                        if c["name"] == "rss_bytes" and c["value"] > 0], "its memory")
+    t.wait_for(lambda: answer_of(a, "gpus")["gpus"][1:], "two GPUs")
+    t.wait_for(lambda: answer_of(a, "gpus")["gpus"][1]["xid"] == 79, "an error of one")
+    t.wait_for(lambda: answer_of(a, "series/process")["series"], "counters over time")
+    detail = all_answers(doc, a, job.pid)
+    expect((detail["rank"], detail["world_size"], detail["job"], detail["launcher"]) ==
+           (3, 8, "4711", "slurm") and detail["steps"] is None, detail)
+    push = [f for f in detail["functions"] if f["name"] == "target_push"]
+    expect(push and push[0]["layer"] == "user" and push[0]["calls"] > 0, detail["functions"])
+    temperatures = {g["index"]: c["value"] for g in answer_of(a, "gpus")["gpus"]
+                    for c in g["counters"] if c["name"] == "temperature_celsius"}
+    expect(temperatures[0] == 55, temperatures)
+    own = answer_of(a, "self")
+    expect(own["lost"] == 0 and [row for row in own["layers"] if row["layer"] == "user"], own)
+    told = {c["name"]: c["value"] for c in detail["counters"]}
+    drawn = [s for s in answer_of(a, "series/process")["series"]
+             if s["entity"] == "pid %d" % job.pid and s["name"] == "rss_bytes"]
+    expect(drawn and drawn[0]["mean"][-1] > 0 and told["rss_bytes"] > 0, drawn)
+    t.kill(job)
+    job.wait()
+    t.wait_for(lambda: not answer_of(a, "jobs")["jobs"], "its end")
+    expect(refused(a, "/api/v1/jobs/%d" % job.pid)[0] == 404, "a job that has ended")
+    a.end()
+
+
+@test("the steps of a PyTorch job, with what is not normal looked for", 120)
+def _(t):
+    needs_torch()
+    doc = api()
+    a = Agent(t, "--detect")
+    job = start_in(t, a.group, PYTHON, "-c", TRAINS)
+
+    def steps():
+        rows = [j["steps"] for j in answer_of(a, "jobs")["jobs"] if j["pid"] == job.pid]
+        return rows and rows[0] and rows[0]["count"] > 20 and rows[0]["kind"]
+    t.wait_for(lambda: steps() == "training", "steps", 90)
+    detail = all_answers(doc, a, job.pid)
+    expect(len(detail["steps"]["history_ms"]) > 10, detail["steps"])
+    expect(answer_of(a, "incidents")["judges"], "it judges")
+    expect(answer_of(a, "state")["steps"] >= detail["steps"]["count"], "the state has them too")
+    t.kill(job)
+    job.wait()
+    a.end()
+
+
+@test("events come each second to all who listen; no more than so many may")
+def _(t):
+    doc = api()
+    a = Agent(t)
+    listeners = []
+    for _n in range(16):
+        c = http.client.HTTPConnection("127.0.0.1", a.port, timeout=20)
+        c.request("GET", "/api/v1/events")
+        r = c.getresponse()
+        expect(r.status == 200 and r.headers["Content-Type"] == "text/event-stream", r.status)
+        listeners.append((c, r))
+    expect(refused(a, "/api/v1/events")[0] == 503, "one too many")
+    for _c, r in listeners:
+        seen = []
+        while len(seen) < 3:
+            line = r.readline().decode().rstrip("\n")
+            if line.startswith("data: "):
+                seen.append(json.loads(line[6:]))
+                check(doc, {"$ref": "#/components/schemas/State"}, seen[-1], "state")
+        expect(seen[0]["now_ns"] < seen[1]["now_ns"] < seen[2]["now_ns"], seen)
+    for c, _r in listeners[:8]:
+        c.sock.close() if c.sock else None
+        _r.close()
+    t.wait_for(lambda: listens(a), "room when some have hung up")
+    expect(a.get("/healthz")[0] == "ok\n", "it goes on")
+    a.end()  # while others listen
+
+
+def listens(a):
+    c = http.client.HTTPConnection("127.0.0.1", a.port, timeout=20)
+    c.request("GET", "/api/v1/events")
+    status = c.getresponse().status
+    c.close()
+    return status == 200
+
+
+@test("a listener that does not read harms nobody")
+def _(t):
+    a = Agent(t)
+    c = http.client.HTTPConnection("127.0.0.1", a.port, timeout=20)
+    c.request("GET", "/api/v1/events")  # and reads nothing
+    until = time.monotonic() + 12  # longer than a connection may be silent
+    t.wait_for(lambda: time.monotonic() > until and a.get("/healthz")[0] == "ok\n", "it goes on", 30)
+    c.close()
+    a.end()
+
+
+@test("the page is for browsers, with a policy; the rest is for all others")
+def _(t):
+    a = Agent(t)
+    text, headers = a.get("/")
+    expect(headers["Content-Type"].startswith("text/plain") and "/api/v1/" in text, text)
+    text, headers = a.get("/", Accept="text/html,*/*;q=0.8")
+    if "<html" not in text:
+        skip("this eacgm was built without the page (-Dweb=disabled)")
+    expect(headers["Content-Type"].startswith("text/html"), headers)
+    policy = headers["Content-Security-Policy"]
+    expect("default-src 'none'" in policy and "connect-src 'self'" in policy and
+           "frame-ancestors 'none'" in policy and "unsafe" not in policy, policy)
+    inside = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text).group(1)
+    expect(policy.startswith(inside), (policy, inside))
+    expect("eacgm-report" in text and 'id="eacgm-report"' not in text, "no report is in it")
+    a.end()
+
+
+@test("who asks by a name that somebody made to lead here, or to change something, gets nothing")
+def _(t):
+    a = Agent(t)
+    for path in ("jobs", "incidents", "series", "self", "state", "events", "jobs/1"):
+        code, said = refused(a, "/api/v1/" + path, Host="evil.example:%d" % a.port)
+        expect(code == 403 and said == "Forbidden\n", (path, code, said))
+    for host in ("localhost:%d" % a.port, "127.0.0.1", "[::1]:1"):
+        expect(refused(a, "/api/v1/state", Host=host)[0] == 200, host)
+    for path in ("/api/v1/", "/api/v1/jobs/", "/api/v1/jobs/x", "/api/v1/jobs/-1",
+                 "/api/v1/jobs/99999999999", "/api/v1/jobs/1/2", "/api/v1/series/no",
+                 "/api/v1/jobs/1%00"):
+        expect(refused(a, path)[0] in (400, 404), path)
+    for method in ("POST", "PUT", "DELETE"):
+        q = urllib.request.Request("http://127.0.0.1:%d/api/v1/jobs" % a.port, method=method,
+                                   data=b"x")
+        try:
+            code = urllib.request.urlopen(q, timeout=20).status
+        except urllib.error.HTTPError as e:
+            code = e.code
+        expect(code in (405, 501), (method, code))
+    a.end()
+
+
+if __name__ == "__main__":
+    main()
