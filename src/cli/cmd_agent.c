@@ -20,7 +20,8 @@
 
 static const char *const description[] = {
 	"Watches every AI job of this host, or of a TARGET, those that run and those that are to "
-	"come, and serves what it knows as metrics: http://127.0.0.1:9477/metrics, for Prometheus. "
+	"come, and serves what it knows: a page for browsers at http://127.0.0.1:9477/, JSON below "
+	"/api/v1/, and metrics for Prometheus at /metrics. "
 	"A job is a process that calls CUDA, NCCL or PyTorch. Jobs are not changed, restarted or "
 	"stopped.",
 	"What tracing costs the jobs is kept within a budget, 1 % of their processor time unless "
@@ -68,6 +69,7 @@ static const struct opt_def options[] = {
 static const struct cmd_example examples[] = {
 	{"sudo eacgm agent", "all jobs of this host, on a budget of 1 % of their time"},
 	{"curl -s http://127.0.0.1:9477/metrics", "what it knows"},
+	{"curl -s http://127.0.0.1:9477/api/v1/jobs", "which jobs there are, as JSON"},
 	{"sudo eacgm agent --detect", "and what was not normal"},
 	{"sudo eacgm agent -c /etc/eacgm/agent.yaml", "with the options of a file"},
 	{0},
@@ -259,7 +261,7 @@ static int run(const struct args *a)
 const struct command cmd_agent = {
 	.name = "agent",
 	.synopsis = "[TARGET] [OPTION...]",
-	.summary = "watch all AI jobs of this host, and serve what is known as metrics",
+	.summary = "watch all AI jobs of this host, and serve what is known",
 	.description = description,
 	.options = options,
 	.examples = examples,

@@ -136,8 +136,15 @@ def steps_counters_and_flame_graphs_are_drawn_from_the_same_rows(folder):
     counters = seen.data("counters")
     shown = {(s["entity"], s["name"]) for s in counters["series"]}
     assert {(c["entity"], c["name"]) for c in told["counters"]} <= shown, shown
+    told_of = {(c["entity"], c["name"]): c for c in told["counters"]}
     for series in counters["series"]:
         assert len(series["mean"]) == counters["points"]
+        values = [v for v in series["mean"] if v is not None]
+        sums = told_of.get((series["entity"], series["name"]))
+        assert values, series
+        if sums:  # the page has four digits
+            near = 1e-3 * max(abs(sums["min"]), abs(sums["max"]))
+            assert sums["min"] - near <= min(values) <= max(values) <= sums["max"] + near, series
     flame = page(RECORDINGS / "v1_profile.eacgm").data("flames")
     assert {f["kind"] for f in flame} >= {"cpu"}, [f["kind"] for f in flame]
     for f in flame:

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import re
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -14,6 +15,9 @@ import urllib.request
 from agents import Agent, start_in
 from gpu import fake_nvml
 from harness import PUSH, PYTHON, ROOT, expect, main, needs_torch, probes, skip, target, test
+
+sys.path.insert(0, os.path.join(ROOT, "tests/browser"))
+import chromium  # noqa: E402
 
 TYPES = {"string": str, "boolean": bool, "array": list, "object": dict, "null": type(None),
          "number": (int, float), "integer": int}
@@ -235,6 +239,40 @@ def _(t):
         except urllib.error.HTTPError as e:
             code = e.code
         expect(code in (405, 501), (method, code))
+    a.end()
+
+
+@test("its page in a browser: what it shows comes by itself, and it asks nobody else", 90)
+def _(t):
+    if not chromium.find():
+        skip("there is no Chromium (package chromium)")
+    a = Agent(t, "--budget", "100%", "--layers", "user", *probes(PUSH))
+    if "<html" not in a.get("/", Accept="text/html")[0]:
+        skip("this eacgm was built without the page (-Dweb=disabled)")
+    with chromium.Chromium(390, 800) as browser:
+        browser.open("http://127.0.0.1:%d/" % a.port)
+
+        def text(selector="main"):
+            return browser.run("document.querySelector(%s)?.innerText ?? ''" % json.dumps(selector))
+        t.wait_for(lambda: "No job runs" in text(), "no job")
+        job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1", RANK="3")
+        t.wait_for(lambda: "calls (%d)" % job.pid in text(), "the job: %s" % text(), 20)
+        browser.run("document.querySelector('details').open = true")
+        t.wait_for(lambda: "target_push" in text() and "rss_bytes" in text(), "its functions", 20)
+        expect("rank 3" in text() and "1 job process" in text("header"), text("header"))
+        for number, view in enumerate(("jobs", "steps", "gpus", "incidents", "probes"), 1):
+            browser.key(str(number))
+            t.wait_for(lambda: len(text()) > 10, view)
+            expect(browser.run("location.hash") == "#" + view, view)
+            expect(browser.run("document.documentElement.scrollWidth") <= 390, view)
+        t.wait_for(lambda: "What it costs" in text(), text())
+        t.kill(job)
+        job.wait()
+        browser.key("1")
+        t.wait_for(lambda: "No job runs" in text(), "its end", 20)
+        expect(not browser.problems, browser.problems)
+        expect(all(u.startswith(("http://127.0.0.1:%d/" % a.port, "about:", "data:"))
+                   for u in browser.requests), browser.requests)
     a.end()
 
 

@@ -1,0 +1,145 @@
+/* live_trends_test.c - the last minutes of counters: as many points as there is room for, the
+ * oldest goes, what is not told is no number, what has not been told for long gives its room back.
+ *
+ * links: cli */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "base/entity.h"
+#include "session/live_trends.h"
+
+static struct live_series s;
+static struct live_trends t;
+static uint64_t now_ns;
+
+static int begin(void **unused)
+{
+	(void)unused;
+	s = (struct live_series){0};
+	t = (struct live_trends){0};
+	now_ns = 1000000000000ULL;
+	return 0;
+}
+
+static int end(void **unused)
+{
+	(void)unused;
+	live_trends_free(&t);
+	live_series_free(&s);
+	return 0;
+}
+
+static struct live_metric *metric(uint8_t kind, uint32_t gpu, const char *name)
+{
+	struct live_metric *m = vec_push(&s.metrics);
+	*m = (struct live_metric){.kind = kind,
+				  .there = true,
+				  .gpu = gpu,
+				  .instance = -1,
+				  .label = xstrdup(""),
+				  .name = xstrdup(name)};
+	return m;
+}
+
+/* All that are there are told. */
+static bool tick(double value)
+{
+	now_ns += TREND_EACH_NS;
+	s.now_ns = now_ns;
+	for (size_t i = 0; i < s.metrics.len; i++) {
+		s.metrics.data[i].value = value;
+		s.metrics.data[i].time_ns = now_ns;
+	}
+	return live_trends_tick(&t, &s, now_ns);
+}
+
+static void points_come_in_their_time(void **unused)
+{
+	(void)unused;
+	metric(ENTITY_HOST, 0, "cpu_ratio");
+	assert_true(tick(1));
+	assert_false(live_trends_tick(&t, &s, now_ns + TREND_EACH_NS - 1));
+	assert_true(tick(2));
+	assert_int_equal(live_trends_points(&t), 2);
+	assert_int_equal(t.list.len, 1);
+	assert_true(live_trend_at(&t, &t.list.data[0], 0) == 1);
+	assert_true(live_trend_at(&t, &t.list.data[0], 1) == 2);
+}
+
+static void the_oldest_goes(void **unused)
+{
+	(void)unused;
+	metric(ENTITY_GPU, 0, "power_w");
+	for (int i = 0; i < TREND_POINTS + 7; i++)
+		tick(i);
+	assert_int_equal(live_trends_points(&t), TREND_POINTS);
+	assert_true(live_trend_at(&t, &t.list.data[0], 0) == 7);
+	assert_true(live_trend_at(&t, &t.list.data[0], TREND_POINTS - 1) == TREND_POINTS + 6);
+}
+
+static void what_is_not_told_is_no_number(void **unused)
+{
+	(void)unused;
+	metric(ENTITY_GPU, 0, "power_w");
+	tick(1);
+	s.metrics.data[0].there = false;
+	tick(2);
+	s.metrics.data[0].there = true;
+	tick(3);
+	assert_true(isnan(live_trend_at(&t, &t.list.data[0], 1)));
+	assert_true(live_trend_at(&t, &t.list.data[0], 2) == 3);
+	/* another begins later: it had no values before */
+	metric(ENTITY_GPU, 1, "power_w");
+	tick(4);
+	assert_int_equal(t.list.len, 2);
+	assert_true(isnan(live_trend_at(&t, &t.list.data[1], 2)));
+	assert_true(live_trend_at(&t, &t.list.data[1], 3) == 4);
+}
+
+static void processes_that_are_no_jobs_have_none(void **unused)
+{
+	(void)unused;
+	metric(ENTITY_PROCESS, 0, "rss_bytes")->pid = 7;
+	metric(ENTITY_FILESYSTEM, 0, "available_bytes");
+	tick(1);
+	assert_int_equal(t.list.len, 0);
+	assert_int_equal(t.left_out, 0);
+}
+
+static void what_finds_no_room_is_counted_and_room_comes_back(void **unused)
+{
+	(void)unused;
+	for (uint32_t i = 0; i < TRENDS + 5; i++)
+		metric(ENTITY_GPU, i, "power_w");
+	tick(1);
+	assert_int_equal(t.list.len, TRENDS);
+	assert_int_equal(t.left_out, 5);
+	for (size_t i = 0; i < TRENDS; i++)
+		s.metrics.data[i].there = false;
+	for (int i = 0; i < TREND_POINTS + 1; i++)
+		tick(2);
+	assert_int_equal(t.left_out, 0);
+	assert_int_equal(t.list.len, 5);
+	for (size_t i = 0; i < t.list.len; i++)
+		assert_true(t.list.data[i].gpu >= TRENDS);
+	assert_true(live_trend_at(&t, &t.list.data[0], TREND_POINTS - 1) == 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(points_come_in_their_time, begin, end),
+		cmocka_unit_test_setup_teardown(the_oldest_goes, begin, end),
+		cmocka_unit_test_setup_teardown(what_is_not_told_is_no_number, begin, end),
+		cmocka_unit_test_setup_teardown(processes_that_are_no_jobs_have_none, begin, end),
+		cmocka_unit_test_setup_teardown(what_finds_no_room_is_counted_and_room_comes_back,
+						begin, end),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
