@@ -24,13 +24,13 @@ static bool is_loopback(const char *address)
 	return !strncmp(address, "127.", 4) || !strcmp(address, "::1");
 }
 
-/* "127.0.0.1:9477", "[::1]:9477". */
-static int read_listen(struct agent_options *o, const struct args *a, struct err *e)
+int agent_address_read(struct agent_address *ret, const struct args *a, const char *option,
+		       struct err *e)
 {
-	const char *text = args_get(a, "listen");
+	const char *text = args_get(a, option);
 	const char *colon = text ? strrchr(text, ':') : NULL;
-	strcpy(o->where.address, "127.0.0.1");
-	o->where.port = PORT;
+	strcpy(ret->address, "127.0.0.1");
+	ret->port = PORT;
 	if (!text)
 		return 0;
 	char *end = NULL;
@@ -38,17 +38,22 @@ static int read_listen(struct agent_options *o, const struct args *a, struct err
 	bool bracket = text[0] == '[' && colon > text + 1 && colon[-1] == ']';
 	size_t len = colon ? (size_t)(colon - text) - 2 * bracket : 0;
 	if (!colon || end == colon + 1 || *end || port > 65535 || !len ||
-	    len >= sizeof(o->where.address))
-		return err_set(e, EINVAL, "--listen: '%s' is no ADDRESS:PORT", text);
-	memcpy(o->where.address, text + bracket, len);
-	o->where.address[len] = 0;
-	o->where.port = (uint16_t)port;
-	if (!is_loopback(o->where.address))
+	    len >= sizeof(ret->address))
+		return err_set(e, EINVAL, "--%s: '%s' is no ADDRESS:PORT", option, text);
+	memcpy(ret->address, text + bracket, len);
+	ret->address[len] = 0;
+	ret->port = (uint16_t)port;
+	if (!is_loopback(ret->address))
 		return err_set(e, EINVAL,
-			       "--listen: '%s' is no loopback address (127.0.0.1, [::1]); there is "
+			       "--%s: '%s' is no loopback address (127.0.0.1, [::1]); there is "
 			       "no TLS and no token yet, so the agent serves this host alone",
-			       o->where.address);
+			       option, ret->address);
 	return 0;
+}
+
+static int read_listen(struct agent_options *o, const struct args *a, struct err *e)
+{
+	return agent_address_read(&o->where, a, "listen", e);
 }
 
 static int read_budget(struct agent_options *o, const struct args *a, struct err *e)

@@ -6,17 +6,24 @@
 #include "session/flight.h"
 #include "session/session_detect.h"
 
+/* Where an agent serves: "127.0.0.1:9477", "[::1]:9477". */
+struct agent_address {
+	char address[64];
+	uint16_t port;
+};
+
 struct agent_options {
-	struct {
-		char address[64];
-		uint16_t port;
-	} where;
+	struct agent_address where;
 	bool detects, dcgm;
 	double budget; /* share of the jobs' processor time, 0: none */
 	uint64_t duration_ns;
 	struct session_detect_options judged;
 	struct flight_options frozen; /* folder NULL: nothing is */
 };
+
+/* That of an option, as it is where nobody tells. */
+int agent_address_read(struct agent_address *ret, const struct args *a, const char *option,
+		       struct err *e);
 
 /* All options; strings are those of a. -EINVAL with a sentence. */
 int agent_options_read(struct agent_options *ret, const struct args *a, struct err *e);

@@ -26,10 +26,11 @@ extern const struct command cmd_learn;
 extern const struct command cmd_detect;
 extern const struct command cmd_diagnose;
 extern const struct command cmd_agent;
+extern const struct command cmd_mcp;
 
 static const struct command *const commands[] = {
 	&cmd_doctor, &cmd_probes, &cmd_record, &cmd_report, &cmd_export,   &cmd_query, &cmd_flame,
-	&cmd_merge,  &cmd_watch,  &cmd_learn,  &cmd_detect, &cmd_diagnose, &cmd_agent,
+	&cmd_merge,  &cmd_watch,  &cmd_learn,  &cmd_detect, &cmd_diagnose, &cmd_agent, &cmd_mcp,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

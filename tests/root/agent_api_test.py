@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import re
+import subprocess
 import sys
 import time
 import urllib.error
@@ -14,7 +15,7 @@ import urllib.request
 
 from agents import Agent, start_in
 from gpu import fake_nvml
-from harness import PUSH, PYTHON, ROOT, expect, main, needs_torch, probes, skip, target, test
+from harness import EACGM, PUSH, PYTHON, ROOT, expect, main, needs_torch, probes, skip, target, test
 
 sys.path.insert(0, os.path.join(ROOT, "tests/browser"))
 import chromium  # noqa: E402
@@ -239,6 +240,30 @@ def _(t):
         except urllib.error.HTTPError as e:
             code = e.code
         expect(code in (405, 501), (method, code))
+    a.end()
+
+
+@test("an assistant's tools: jobs, and the trace of the last seconds", 60)
+def _(t):
+    folder = t.path("freezes")
+    a = Agent(t, "--budget", "100%", "--layers", "user", *probes(PUSH), "--freeze", folder,
+              "--freeze-after", "200ms")
+    job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1")
+    t.wait_for(lambda: answer_of(a, "jobs")["jobs"], "a job")
+
+    def call(tool):
+        asks = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool}}
+        r = subprocess.run([EACGM, "mcp", "--connect", "127.0.0.1:%d" % a.port], text=True,
+                           input=json.dumps(asks) + "\n", capture_output=True, timeout=30)
+        return json.loads(r.stdout)["result"]
+    told = call("list_jobs")["structuredContent"]["jobs"]
+    expect([j["pid"] for j in told] == [job.pid], told)
+    expect(call("incidents")["structuredContent"]["judges"] is False, "nothing is looked for")
+    expect(call("freeze_trace")["isError"] is False, "asked")
+    t.wait_for(lambda: "froze " in a.said(), "a file: %s" % a.said())
+    expect(len(os.listdir(folder)) == 1, os.listdir(folder))
+    t.kill(job)
+    job.wait()
     a.end()
 
 
