@@ -68,6 +68,7 @@ static json_t *asked(const struct mcp *m, bool posts, const char *path, int *ret
 	json_t *ret = m->ask(m->ctx, posts, path, ret_status, &e);
 	if (!ret)
 		*ret_failed = failed(e.msg);
+	/* cppcheck-suppress returnDanglingLifetime; failed() copies the sentence */
 	return ret;
 }
 

@@ -135,26 +135,31 @@ static json_t *job_json(const struct agent_api_view *v, const struct live_proces
 	return ret;
 }
 
+/* Of each process, in their order; free it. */
+static struct sums *sums_of_all(const struct live_series *s)
+{
+	struct sums *ret = xcalloc(s->processes.len + 1, sizeof(*ret));
+	struct map64 place_of = {0};
+	uint64_t at;
+	for (size_t i = 0; i < s->processes.len; i++)
+		map64_set(&place_of, s->processes.data[i].pid, i);
+	for (size_t i = 0; i < s->functions.len; i++)
+		if (map64_get(&place_of, s->functions.data[i].pid, &at))
+			add_function(&ret[at], &s->functions.data[i]);
+	map64_free(&place_of);
+	return ret;
+}
+
 json_t *agent_api_jobs(const struct agent_api_view *v)
 {
 	const struct live_series *s = v->agent.series;
-	struct map64 place_of = {0};
-	VEC(struct sums) sums = {0};
+	struct sums *sums = sums_of_all(s);
 	json_t *list = json_array();
-	uint64_t at;
-	for (size_t i = 0; i < s->processes.len; i++) {
-		map64_set(&place_of, s->processes.data[i].pid, i);
-		vec_push(&sums);
-	}
-	for (size_t i = 0; i < s->functions.len; i++)
-		if (map64_get(&place_of, s->functions.data[i].pid, &at))
-			add_function(&sums.data[at], &s->functions.data[i]);
 	for (size_t i = 0; i < s->processes.len; i++)
 		if (is_job(&s->processes.data[i]))
-			json_array_append_new(
-				list, job_json(v, &s->processes.data[i], &sums.data[i], false));
-	vec_free(&sums);
-	map64_free(&place_of);
+			json_array_append_new(list,
+					      job_json(v, &s->processes.data[i], &sums[i], false));
+	free(sums);
 	return json_pack("{s:o}", "jobs", list);
 }
 
@@ -314,8 +319,8 @@ static json_t *trend_json(const struct live_trends *t, const struct live_trend *
 
 static bool kind_is_known(const char *kind)
 {
-	for (uint8_t i = 0; i < ENTITY_KINDS; i++)
-		if (!strcmp(kind, agent_kind_name(i)))
+	for (int i = 0; i < ENTITY_KINDS; i++)
+		if (!strcmp(kind, agent_kind_name((uint8_t)i)))
 			return true;
 	return false;
 }

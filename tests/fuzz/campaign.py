@@ -44,7 +44,8 @@ KINDS = {  # fuzz target -> what its inputs are, and its share
     "call_rings": ("rings of processes' calls", 3), "prologue": ("functions' beginnings", 2),
 }
 COMMANDS = (
-    ("report",), ("report", "--json", "--steps"), ("detect",), ("detect", "--json"),
+    ("report",), ("report", "--json", "--steps"), ("report", "--html", "OUT"),
+    ("detect",), ("detect", "--json"),
     ("export", "-f", "perfetto", "-o", "OUT"), ("export", "-f", "chrome", "-o", "OUT"),
     ("export", "-f", "csv", "-o", "OUT"), ("export", "-f", "jsonl", "-o", "OUT"),
     ("flame", "--kind", "cpu", "-f", "svg", "-o", "OUT"),
