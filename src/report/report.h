@@ -119,6 +119,10 @@ int report_check_sections(const struct report *r, struct err *e);
 /* 0 or negative errno (the output could not be written). */
 int report_json(FILE *to, const struct report *r);
 
+/* The same as a value of jansson's, within limits; the caller's. */
+struct json_stream_limits;
+struct json_t *report_json_within(const struct report *r, const struct json_stream_limits *limits);
+
 /* Fills in r->layers. */
 void report_layers_make(struct report *r);
 

@@ -13,8 +13,10 @@
 #define REPORT_BYTES ((size_t)2 << 20) /* of the report's JSON */
 #define LIST_MOST    4096	       /* elements of a list at first, */
 #define LIST_LEAST   8		       /* and when nothing else helps */
+#define KEYS_LEAST   64		       /* keys of an object are names as well */
 #define TEXT_MOST    1024	       /* bytes of a string */
 #define PATH_BYTES   256
+#define DUMP	     (JSON_COMPACT | JSON_REAL_PRECISION(9))
 
 void report_html_left_out(json_t *list, const char *what, uint64_t shown, uint64_t of)
 {
@@ -25,21 +27,6 @@ void report_html_left_out(json_t *list, const char *what, uint64_t shown, uint64
 }
 
 /* ---- the report, cut ---- */
-
-/* The same as `report --json` prints; NULL where there is no memory for it. */
-static json_t *report_whole(const struct report *r)
-{
-	char *text = NULL;
-	size_t len = 0;
-	FILE *to = open_memstream(&text, &len);
-	if (!to)
-		return NULL;
-	int rc = report_json(to, r);
-	fclose(to);
-	json_t *ret = rc ? NULL : json_loadb(text, len, JSON_ALLOW_NUL, NULL);
-	free(text);
-	return ret;
-}
 
 struct cutter {
 	size_t most;
@@ -58,25 +45,41 @@ static void cut_list(json_t *list, const char *path, const struct cutter *c)
 		cut(json_array_get(list, i), path, c);
 }
 
+static void cut_keys(json_t *object, const char *path, const struct cutter *c)
+{
+	size_t n = json_object_size(object), most = c->most > KEYS_LEAST ? c->most : KEYS_LEAST;
+	void *next = json_object_iter(object);
+	report_html_left_out(c->left_out, path, n < most ? n : most, n);
+	for (size_t i = 0; next && i < most; i++)
+		next = json_object_iter_next(object, next);
+	while (next) {
+		const char *key = json_object_iter_key(next);
+		next = json_object_iter_next(object, next);
+		json_object_del(object, key);
+	}
+}
+
+static void cut_text(json_t *text)
+{
+	struct buf kept = {0};
+	size_t len = TEXT_MOST; /* not within a character */
+	while (len && ((uint8_t)json_string_value(text)[len] & 0xc0) == 0x80)
+		len--;
+	buf_add(&kept, json_string_value(text), len);
+	buf_printf(&kept, "...");
+	json_string_setn(text, (const char *)kept.data, kept.len);
+	buf_free(&kept);
+}
+
 static void cut_object(json_t *object, const char *path, const struct cutter *c)
 {
 	const char *key;
 	json_t *value;
+	char under[PATH_BYTES];
+	cut_keys(object, path, c);
 	json_object_foreach (object, key, value) {
-		char under[PATH_BYTES];
-		if (json_is_array(value) || json_is_object(value)) {
-			snprintf(under, sizeof(under), "%s%s%s", path, *path ? "." : "", key);
-			cut(value, under, c);
-		} else if (json_string_length(value) > TEXT_MOST) {
-			struct buf clean = {0};
-			size_t len = TEXT_MOST; /* not within a character */
-			while (len && ((uint8_t)json_string_value(value)[len] & 0xc0) == 0x80)
-				len--;
-			buf_add(&clean, json_string_value(value), len);
-			buf_printf(&clean, "...");
-			json_string_setn(value, (const char *)clean.data, clean.len);
-			buf_free(&clean);
-		}
+		snprintf(under, sizeof(under), "%s%s%s", path, *path ? "." : "", key);
+		cut(value, under, c);
 	}
 }
 
@@ -86,6 +89,20 @@ static void cut(json_t *of, const char *path, const struct cutter *c)
 		cut_list(of, path, c);
 	else if (json_is_object(of))
 		cut_object(of, path, c);
+	else if (json_string_length(of) > TEXT_MOST)
+		cut_text(of);
+}
+
+/* While it is put together: a list of a hundred thousand is never there as a whole. */
+static void cut_value(void *ctx, const char *path, json_t *v)
+{
+	cut(v, path, ctx);
+}
+
+static void tell_list(void *ctx, const char *path, size_t shown, size_t of)
+{
+	const struct cutter *c = ctx;
+	report_html_left_out(c->left_out, path, shown, of);
 }
 
 static json_int_t shown_of(const json_t *row)
@@ -114,14 +131,16 @@ static json_t *said_once(const json_t *rows)
 	return ret;
 }
 
-/* Halves the longest list that is allowed until all fits. */
+/* The report's JSON, within bounds: the longest list that is allowed is halved until all fits. */
 static json_t *report_cut(const struct report *r, json_t *left_out)
 {
-	json_t *ret = report_whole(r), *all = json_array();
-	for (size_t most = LIST_MOST; ret && most >= LIST_LEAST; most /= 2) {
-		cut(ret, "", &(struct cutter){most, all});
-		if (json_dumpb(ret, NULL, 0, JSON_COMPACT | JSON_REAL_PRECISION(9)) <= REPORT_BYTES)
-			break;
+	json_t *all = json_array();
+	struct cutter c = {LIST_MOST, all};
+	const struct json_stream_limits limits = {LIST_MOST, &c, cut_value, tell_list};
+	json_t *ret = report_json_within(r, &limits);
+	while (c.most > LIST_LEAST && json_dumpb(ret, NULL, 0, DUMP) > REPORT_BYTES) {
+		c.most /= 2;
+		cut(ret, "", &c);
 	}
 	json_t *once = said_once(all);
 	json_array_extend(left_out, once);
@@ -166,11 +185,10 @@ int report_html(FILE *to, const struct report *r, struct err *e)
 		return err_set(e, ENOTSUP, WEB_PAGE_MISSING);
 	struct buf page = {0};
 	json_t *left_out = json_array(), *report = report_cut(r, left_out);
-	int rc = report ? 0 : err_set(e, ENOMEM, "no memory for the report");
-	if (!rc)
-		put_all(&page, r, report, left_out);
+	int rc = 0;
+	put_all(&page, r, report, left_out);
 	errno = 0;
-	if (!rc && fwrite(page.data, 1, page.len, to) != page.len)
+	if (fwrite(page.data, 1, page.len, to) != page.len)
 		rc = err_set(e, errno ? errno : EIO, "cannot write the page: %s",
 			     strerror(errno ? errno : EIO));
 	json_decref(left_out);

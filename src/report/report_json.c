@@ -211,20 +211,33 @@ static void open_calls_json(struct json_stream *out, const struct report *r)
 	json_stream_close(out);
 }
 
+static int put_all(struct json_stream *out, const struct report *r)
+{
+	json_stream_put(out, "recording", recording_json(r));
+	processes_json(out, r);
+	report_programs_json(out, r);
+	functions_json(out, r);
+	notes_json(out, r);
+	open_calls_json(out, r);
+	report_profile_json(out, r);
+	report_gpu_json(out, r);
+	report_sections_json(out, r);
+	return json_stream_end(out);
+}
+
 int report_json(FILE *to, const struct report *r)
 {
 	struct json_stream out;
 	json_stream_begin(&out, to, JSON_REAL_PRECISION(9));
-	json_stream_put(&out, "recording", recording_json(r));
-	processes_json(&out, r);
-	report_programs_json(&out, r);
-	functions_json(&out, r);
-	notes_json(&out, r);
-	open_calls_json(&out, r);
-	report_profile_json(&out, r);
-	report_gpu_json(&out, r);
-	report_sections_json(&out, r);
-	int rc = json_stream_end(&out);
+	int rc = put_all(&out, r);
 	fputc('\n', to);
 	return rc ? -EIO : 0;
+}
+
+json_t *report_json_within(const struct report *r, const struct json_stream_limits *limits)
+{
+	struct json_stream out;
+	json_stream_begin_whole(&out, limits);
+	put_all(&out, r);
+	return out.whole;
 }

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,12 +106,69 @@ static void a_full_disk_is_told(void **state)
 	fclose(f);
 }
 
+struct seen {
+	char lists[256];
+	unsigned values;
+};
+
+static void value_seen(void *ctx, const char *path, json_t *v)
+{
+	struct seen *seen = ctx;
+	seen->values++;
+	if (!strcmp(path, "rows"))
+		json_object_del(v, "text");
+}
+
+static void list_seen(void *ctx, const char *path, size_t shown, size_t of)
+{
+	struct seen *seen = ctx;
+	size_t len = strlen(seen->lists);
+	snprintf(seen->lists + len, sizeof(seen->lists) - len, "%s %zu/%zu;", path, shown, of);
+}
+
+static void a_document_is_put_together_too(void **unused)
+{
+	struct seen seen = {0};
+	const struct json_stream_limits limits = {100, &seen, value_seen, list_seen};
+	struct json_stream s;
+	json_t *expected = whole();
+	(void)unused;
+	json_stream_begin_whole(&s, &limits);
+	pieces(&s);
+	assert_int_equal(json_stream_end(&s), 0);
+	for (size_t i = 0; i < 3; i++)
+		json_object_del(json_array_get(json_object_get(expected, "rows"), i), "text");
+	assert_true(json_equal(s.whole, expected));
+	assert_string_equal(seen.lists, "rows 3/3;none 0/0;deep.lists 0/0;deep.lists 2/2;"
+					"deep.lists 2/2;");
+	json_decref(expected);
+	json_decref(s.whole);
+}
+
+static void lists_are_no_longer_than_their_limit(void **unused)
+{
+	struct seen seen = {0};
+	const struct json_stream_limits limits = {1, &seen, value_seen, list_seen};
+	struct json_stream s;
+	(void)unused;
+	json_stream_begin_whole(&s, &limits);
+	pieces(&s);
+	assert_int_equal(json_stream_end(&s), 0);
+	assert_int_equal(json_array_size(json_object_get(s.whole, "rows")), 1);
+	/* of what is left out nothing is told, nor kept: the second of "lists" */
+	assert_string_equal(seen.lists, "rows 1/3;none 0/0;deep.lists 0/0;deep.lists 1/2;");
+	assert_true(json_is_null(json_object_get(s.whole, "last")));
+	json_decref(s.whole);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pieces_are_the_whole),
 		cmocka_unit_test(nothing_is_an_empty_object),
 		cmocka_unit_test(a_full_disk_is_told),
+		cmocka_unit_test(a_document_is_put_together_too),
+		cmocka_unit_test(lists_are_no_longer_than_their_limit),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
