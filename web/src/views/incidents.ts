@@ -53,7 +53,7 @@ export function incidents(report: Json): Child[] {
     ], { name: "incidents", sort: 3 }),
     ...list.map((i) => incidentCard(i, (t) => `at ${at(t, start)}`)),
     early.length ? section("Early warnings", h("ul", { class: "findings" }, ...early.map((w) =>
-      h("li", null, w.text ?? w.what ?? w.why ?? `${w.entity ?? ""} ${w.name ?? ""} ${w.kind ?? ""}`)))) : null,
+      h("li", null, w.what)))) : null,
     odd.length ? section("Anomalies", table(odd, [
       { head: "at", value: (a) => a.start_ns, text: (a) => at(a.start_ns, start) },
       { head: "for", value: (a) => a.end_ns - a.start_ns, text: (a) => ns(a.end_ns - a.start_ns) },
