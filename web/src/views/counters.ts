@@ -132,7 +132,7 @@ export function counters(report: Json, c: Counters, spans: Span[]): Child[] {
   const tables = [devices(report), kernels(report), memory(report)];
   if (!c.series.length && !tables.some(Boolean)) return [note("The recording has no counters and no GPUs.")];
   return [
-    !report.gpus?.length && note("No GPU was seen in this recording."),
+    !report.gpus?.length && note("No counters of GPUs are in this recording."),
     ...groups(c.series, timesOf(c), spans).elements,
     ...tables,
   ];
