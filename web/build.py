@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Builds the page: one HTML file with its script and its style in it, as C arrays.
 
-usage: build.py OUTPUT.c FOLDER DEPFILE
+usage: build.py [--or-none NONE.c] OUTPUT.c FOLDER DEPFILE
 
 FOLDER is where npm puts what package-lock.json names (esbuild, uPlot), and where page.html is left
-to look at. The file is cut where the program puts something in: what scripts may ask (connect-src
+to look at. Where npm cannot get them, OUTPUT.c is NONE.c, if that is given. The file is cut where the program puts something in: what scripts may ask (connect-src
 of the Content-Security-Policy) and the data. Its policy names script and style by their hashes, so
 that no other ones run. Nothing is written here, beside the sources.
 """
@@ -19,12 +19,14 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGES = ("package.json", "package-lock.json", ".npmrc")
+NPM_SECONDS = 180
 WITHOUT = "to build without the page: meson configure BUILD -Dweb=disabled"
+LEFT_OUT = "the page is left out (once npm can: touch web/build.py)"
 TARGET = ["--bundle", "--minify", "--charset=ascii", "--log-level=warning", "--target=es2020"]
 
 
-def give_up(sentence):
-    sys.exit(f"web: {sentence}; {WITHOUT}")
+class NoPackages(Exception):
+    """One sentence."""
 
 
 def get_packages(folder):
@@ -35,16 +37,19 @@ def get_packages(folder):
         return
     npm = shutil.which("npm")
     if not npm:
-        give_up("npm is missing: run 'make setup'")
+        raise NoPackages("npm is missing: run 'make setup'")
     for name in PACKAGES:
         shutil.copyfile(HERE / name, folder / name)
-    done = subprocess.run([npm, "ci", "--omit=dev", "--no-progress"], cwd=folder, check=False,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True)
+    try:
+        done = subprocess.run([npm, "ci", "--omit=dev", "--no-progress"], cwd=folder, check=False,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=NPM_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise NoPackages(f"npm did not get the page's packages in {NPM_SECONDS} s") from None
     if done.returncode:
         (folder / "npm.log").write_text(done.stdout)
         said = [line for line in done.stdout.splitlines() if "npm" in line and ":" in line]
-        give_up(f"npm could not get the page's packages ({said[0] if said else 'no reason told'}; "
+        raise NoPackages(f"npm could not get the page's packages ({said[0] if said else 'no reason told'}; "
                 f"all it said is in {folder / 'npm.log'})")
     stamp.write_text(wanted)
 
@@ -93,12 +98,27 @@ def array(name, text):
     return f"const char {name}[] = {{\n" + "\n".join(rows) + "\n};\n"
 
 
+def write_depfile(depfile, output, made_of):
+    pathlib.Path(depfile).write_text(
+        f"{output}: " + " ".join(str(path).replace(" ", "\\ ") for path in made_of) + "\n")
+
+
 def main():
-    if len(sys.argv) != 4:
-        sys.exit("usage: build.py OUTPUT.c FOLDER DEPFILE")
-    folder = pathlib.Path(sys.argv[2]).resolve()
+    args = sys.argv[1:]
+    none = args[1] if args[:1] == ["--or-none"] and len(args) == 5 else None
+    if len(args) != (5 if none else 3):
+        sys.exit("usage: build.py [--or-none NONE.c] OUTPUT.c FOLDER DEPFILE")
+    output, folder, depfile = args[-3], pathlib.Path(args[-2]).resolve(), args[-1]
     folder.mkdir(parents=True, exist_ok=True)
-    get_packages(folder)
+    try:
+        get_packages(folder)
+    except NoPackages as e:
+        if not none:
+            sys.exit(f"web: {e}; {WITHOUT}")
+        print(f"web: {e}; {LEFT_OUT}", file=sys.stderr)
+        shutil.copyfile(none, output)
+        write_depfile(depfile, output, [HERE / name for name in PACKAGES])
+        return
     script, scripts = bundle(folder, HERE / "src/main.ts", "--format=iife")
     style, styles = bundle(folder, HERE / "src/page.css")
     policy = policy_of(script, style)
@@ -106,12 +126,11 @@ def main():
     assert len(parts) == 4, "cut at two marks"
     names = ("web_part_head", "web_part_body", "web_part_tail", "web_part_policy")
     (folder / "page.html").write_text("'none'".join(parts[:2]) + parts[2])
-    pathlib.Path(sys.argv[1]).write_text(
+    pathlib.Path(output).write_text(
         '/* Made by build.py; do not edit. */\n#include "web/web_parts.h"\n\n'
         + "\n".join(map(array, names, parts)))
     made_of = [*scripts, *styles, HERE / "src/page.html", *(HERE / name for name in PACKAGES)]
-    pathlib.Path(sys.argv[3]).write_text(
-        f"{sys.argv[1]}: " + " ".join(str(path).replace(" ", "\\ ") for path in made_of) + "\n")
+    write_depfile(depfile, output, made_of)
 
 
 main()

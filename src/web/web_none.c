@@ -1,4 +1,4 @@
-/* web_none.c - the pieces of a program that was built without the page (-Dweb=disabled). */
+/* web_none.c - the pieces of a program that was built without the page. */
 #include "web/web_parts.h"
 
 const char web_part_head[] = "";

@@ -196,6 +196,6 @@ def has_page():
 
 if __name__ == "__main__":
     if not has_page():
-        print("1..0 # skip this eacgm was built without the page (-Dweb=disabled)")
+        print("1..0 # skip this eacgm was built without the page")
         sys.exit(0)
     main()
