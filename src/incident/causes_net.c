@@ -13,6 +13,7 @@
 #define LOSS_LEAST    0.003  /* of segments: fewer that are sent again are no reason */
 #define LOSS_TIMES    3	     /* as many as usual */
 #define LOSS_HEAVY    0.03   /* of segments: more than a queue that is full loses */
+#define LOSS_SURE     0.094  /* of segments: whatever the queue */
 /* Times as long as usual, and by so much: packets wait in a queue, or in a long one. Measured on
  * limited links and on such that drop packets: docs/developers/diagnosis.md. */
 #define QUEUE_TIMES    1.5
@@ -64,11 +65,13 @@ static bool has_queue(const struct evidence *e, double times, bool if_unknown)
 
 /* A full link loses few of its segments: 1.5 / w^2 of them, with w of them on the way (Mathis et
  * al., CCR 27(3), 1997). Where so many are lost that w would be below 7, a queue is no reason,
- * unless it is a long one. */
+ * unless it is a long one. With w below 4 there is none: three duplicate acknowledgements cannot
+ * come (RFC 5681, 3.2), so that timers send again, and those make round trips look long. */
 static bool is_lossy(const struct evidence *e)
 {
 	double lost = lost_share(e);
-	return lost > 0 && !has_queue(e, lost > LOSS_HEAVY ? QUEUE_LONG : QUEUE_TIMES, false);
+	return lost > LOSS_SURE ||
+	       (lost > 0 && !has_queue(e, lost > LOSS_HEAVY ? QUEUE_LONG : QUEUE_TIMES, false));
 }
 
 enum cause causes_why_network(const struct evidence *e)

@@ -85,7 +85,7 @@ def bandwidth(t):
 @test("packets that are lost between ranks are told", 120)
 def loss(t):
     def disturb(made):
-        made.drop(0.2, both_ways=True)  # less slows this job but at times
+        made.drop(0.15, both_ways=True)  # less slows this job but at times
         return lambda: made.drop(0)
     is_network(diagnosed(t, "loss", disturb), "net_loss")
 

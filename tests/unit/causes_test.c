@@ -566,6 +566,10 @@ static void why_the_network_was_slow(void **state)
 	nic(4e6, 12e6);
 	round_trip(30, 5);
 	is(CAUSE_NET_BANDWIDTH);
+	sent(2e6, 12e6, 140, 0); /* 10 % */
+	nic(2e6, 12e6);
+	round_trip(30, 5);
+	is(CAUSE_NET_LOSS);
 	sent(4e30, -12e6, 0, 0); /* of a damaged file */
 	cause_find(&f, &e);
 	cause_free(&f);

@@ -38,7 +38,7 @@ export function count(v: number | null | undefined): string {
 export function percent(v: number | null | undefined): string {
   if (v === null || v === undefined || !isFinite(v)) return "–";
   const p = 100 * v;
-  if (p !== 0 && Math.abs(p) < 0.05) return `${+p.toPrecision(1)} %`;
+  if (p !== 0 && Math.abs(p) < 0.05) return p > 0 ? "<0.1 %" : ">−0.1 %";
   return `${Math.abs(p) >= 9.95 || p === 0 ? p.toFixed(0) : p.toFixed(1)} %`;
 }
 
