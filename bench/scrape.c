@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/entity.h"
 #include "serve/agent_series.h"
+#include "serve/exposition.h"
 
 #define TIMES	     31
 #define GPU_COUNTERS 40
@@ -64,8 +65,9 @@ int main(int argc, char **argv)
 	}
 	for (int i = 0; i < TIMES; i++) {
 		struct exposition x = {0};
+		const struct series_sink sink = exposition_sink(&x);
 		uint64_t began_ns = monotonic_ns();
-		agent_series_write(&x, &(struct agent_view){.series = &s,
+		agent_series_write(&sink, &(struct agent_view){.series = &s,
 							    .state = &state,
 							    .causes = &causes,
 							    .host = "host",

@@ -46,6 +46,11 @@ static const struct known {
 	{"freeze.files", ONE, "freeze-files"},
 	{"freeze.max_bytes", ONE, "freeze-bytes"},
 	{"freeze.max_age", ONE, "freeze-age"},
+	{"otlp", GROUP, NULL},
+	{"otlp.url", ONE, "otlp"},
+	{"otlp.interval", ONE, "otlp-interval"},
+	{"otlp.headers", MANY, "otlp-header"},
+	{"otlp.ca", ONE, "otlp-ca"},
 	{"dcgm", NO, "no-dcgm"},
 	{"duration", ONE, "duration"},
 };

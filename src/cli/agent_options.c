@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/alarm_options.h"
+#include "serve/http_url.h"
 #include "session/session.h"
 
 #define PORT		 9477
@@ -18,6 +19,9 @@
 #define FREEZE_BYTES	 (1ULL << 30)
 #define FREEZE_LEAST	 1000000ULL
 #define FREEZE_MOST	 100000000000000ULL
+#define OTLP_LEAST_NS	 1000000000ULL
+#define OTLP_MOST_NS	 3600000000000ULL
+#define OTLP_TIMEOUT_NS	 10000000000ULL
 
 static bool is_loopback(const char *address)
 {
@@ -124,16 +128,58 @@ static int read_age(struct agent_options *o, const struct args *a, struct err *e
 			 e);
 }
 
+static int read_otlp(struct agent_options *o, const struct args *a, struct err *e)
+{
+	struct http_url url;
+	o->pushed.url = args_get(a, "otlp");
+	o->pushed.headers = a;
+	o->pushed.timeout_ns = OTLP_TIMEOUT_NS;
+	int rc = o->pushed.url ? http_url_parse(&url, o->pushed.url, e) : 0;
+	return rc ? err_wrap(e, rc, "--otlp") : 0;
+}
+
+static int read_otlp_interval(struct agent_options *o, const struct args *a, struct err *e)
+{
+	return args_time(a, "otlp-interval", OTLP_LEAST_NS, OTLP_MOST_NS, &o->pushed.interval_ns,
+			 e);
+}
+
+static int read_otlp_headers(struct agent_options *o, const struct args *a, struct err *e)
+{
+	int rc = 0;
+	(void)o;
+	for (size_t i = 0; i < args_count(a, "otlp-header") && !rc; i++)
+		rc = push_header_check(args_nth(a, "otlp-header", i), e);
+	return rc;
+}
+
+static int read_otlp_ca(struct agent_options *o, const struct args *a, struct err *e)
+{
+	(void)e;
+	o->pushed.ca_file = args_get(a, "otlp-ca");
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	int (*read)(struct agent_options *o, const struct args *a, struct err *e);
 } readers[] = {
-	{"listen", read_listen},	{"budget", read_budget},
-	{"duration", read_duration},	{"alarms-per-hour", read_alarms},
-	{"least-effect", read_alarms},	{"freeze", read_folder},
-	{"freeze-before", read_before}, {"freeze-after", read_after},
-	{"freeze-memory", read_memory}, {"freeze-files", read_files},
-	{"freeze-bytes", read_bytes},	{"freeze-age", read_age},
+	{"listen", read_listen},
+	{"budget", read_budget},
+	{"duration", read_duration},
+	{"alarms-per-hour", read_alarms},
+	{"least-effect", read_alarms},
+	{"freeze", read_folder},
+	{"freeze-before", read_before},
+	{"freeze-after", read_after},
+	{"freeze-memory", read_memory},
+	{"freeze-files", read_files},
+	{"freeze-bytes", read_bytes},
+	{"freeze-age", read_age},
+	{"otlp", read_otlp},
+	{"otlp-interval", read_otlp_interval},
+	{"otlp-header", read_otlp_headers},
+	{"otlp-ca", read_otlp_ca},
 };
 #define READERS (sizeof(readers) / sizeof(readers[0]))
 

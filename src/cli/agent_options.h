@@ -2,6 +2,7 @@
  * alike: what they mean, their bounds, and what is when nobody tells. */
 #pragma once
 
+#include "cli/agent_push.h"
 #include "cli/options.h"
 #include "session/flight.h"
 #include "session/session_detect.h"
@@ -16,6 +17,7 @@ struct agent_options {
 	uint64_t duration_ns;
 	struct session_detect_options judged;
 	struct flight_options frozen; /* folder NULL: nothing is */
+	struct push_wanted pushed;    /* url NULL: nothing is */
 };
 
 /* All options; strings are those of a. -EINVAL with a sentence. */

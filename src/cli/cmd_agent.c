@@ -15,8 +15,9 @@
 #include "cli/session_host.h"
 #include "cli/target_args.h"
 
-#define SAMPLE_HZ    99
-#define CAUSES_BYTES (24u << 20) /* of rows that causes are found in */
+#define SAMPLE_HZ	 99
+#define PUSH_INTERVAL_NS 10000000000ULL
+#define CAUSES_BYTES	 (24u << 20) /* of rows that causes are found in */
 
 static const char *const description[] = {
 	"Watches every AI job of this host, or of a TARGET, those that run and those that are to "
@@ -58,6 +59,18 @@ static const struct opt_def options[] = {
 	{0, "freeze-bytes", "BYTES", "What they may take in all: 1 GiB unless told.", NULL, 0},
 	{0, "freeze-age", "TIME", "Files older than that go, as 72h: of any age stay unless told.",
 	 NULL, 0},
+	{0, "otlp", "URL",
+	 "Also push metrics, incidents and steps to a collector or store of OpenTelemetry, by "
+	 "OTLP over HTTP: http://HOST:4318. OTEL_EXPORTER_OTLP_ENDPOINT unless told.",
+	 NULL, 0},
+	{0, "otlp-interval", "TIME", "So often: each 10s unless told.", NULL, 0},
+	{0, "otlp-header", "NAME=VALUE",
+	 "A header that the receiver asks for. Everybody on the host can read a command line: "
+	 "secrets belong into the file of --config, or OTEL_EXPORTER_OTLP_HEADERS.",
+	 NULL, OPT_REPEAT},
+	{0, "otlp-ca", "FILE",
+	 "Authorities, in PEM, that sign for a receiver at https://: the host's unless told.", NULL,
+	 OPT_FILE},
 	{0, "no-dcgm", NULL, "Leave out GPUs by the names of NVIDIA's dcgm-exporter.", NULL, 0},
 	{'d', "duration", "TIME",
 	 "Stop after this time: seconds, or with a unit, as 1.5, 200ms or 3m.", NULL, 0},
@@ -131,6 +144,14 @@ static int blamed(struct wanted *w, const struct args *given, const char *name, 
 	return status;
 }
 
+/* What the environment says, and what is when nobody tells. */
+static int complete_push(struct push_wanted *p, struct err *e)
+{
+	int rc = push_wanted_environment(p, e);
+	p->interval_ns = p->interval_ns ? p->interval_ns : PUSH_INTERVAL_NS;
+	return rc;
+}
+
 /* 0, or with a sentence the exit status; wanted_free is due in any case. */
 static int wanted_make(struct wanted *w, const struct args *given, struct err *e)
 {
@@ -143,7 +164,7 @@ static int wanted_make(struct wanted *w, const struct args *given, struct err *e
 	if (path && agent_config_load(&w->config, given->command, path, e))
 		return EXIT_USAGE;
 	agent_config_merge(&w->args, given, &w->config);
-	if (agent_options_read(&w->options, &w->args, e))
+	if (agent_options_read(&w->options, &w->args, e) || complete_push(&w->options.pushed, e))
 		return EXIT_USAGE; /* the file's were checked */
 	if (catalog_from_args(&w->catalog, &w->args, e))
 		return blamed(w, given, "catalog", "probe", 1, e);
@@ -203,6 +224,12 @@ static int serve_session(struct http_server *server, struct running *r,
 	int rc = session_host_open(&host, o, e);
 	if (rc)
 		return rc;
+	if (r->agent.push)
+		rc = agent_push_start(r->agent.push, e);
+	if (rc) {
+		session_host_close(&host);
+		return rc;
+	}
 	host.hooks = (struct session_host_hooks){
 		.ctx = r, .attached = on_attached, .ends = on_end, .hangup = ends_on_hangup};
 	session_host_block_signals(&before);
@@ -214,30 +241,52 @@ static int serve_session(struct http_server *server, struct running *r,
 	return session_host_run(&host, NULL, &result, e);
 }
 
+static void say_addresses(struct running *r, const struct agent_options *o,
+			  const struct http_server *server)
+{
+	bool v6 = strchr(o->where.address, ':') != NULL;
+	char *text = xasprintf(v6 ? "serves http://[%s]:%u/metrics" : "serves http://%s:%u/metrics",
+			       o->where.address, http_server_port(server));
+	agent_say(&r->agent, text);
+	free(text);
+	if (!r->agent.push)
+		return;
+	text = xasprintf("pushes to %s by OTLP each %llu s", o->pushed.url,
+			 (unsigned long long)(o->pushed.interval_ns / 1000000000));
+	agent_say(&r->agent, text);
+	free(text);
+}
+
+static int run_open(struct running *r, struct wanted *w, struct http_server *server, struct err *e)
+{
+	struct session_live live[SESSION_DETECT_LOOKERS];
+	const struct push_wanted *pushed = &w->options.pushed;
+	agent_open(&r->agent, w->options.detects ? &w->options.judged : NULL,
+		   w->options.frozen.folder ? &w->options.frozen : NULL, pushed->url != NULL);
+	int rc = pushed->url ? agent_push_open(&r->agent.push, pushed, &r->agent, e) : 0;
+	if (!rc) {
+		agent_catch_signal();
+		w->session.live = live;
+		w->session.nlive = agent_lookers(&r->agent, live);
+		w->session.say = agent_say;
+		w->session.say_ctx = &r->agent;
+		say_addresses(r, &w->options, server);
+		rc = serve_session(server, r, &w->session, e);
+	}
+	return rc;
+}
+
 static int run_agent(const struct args *given, struct wanted *w, struct err *e)
 {
 	struct running r = {.agent.dcgm = w->options.dcgm, .given = given};
 	struct http_server *server = NULL;
-	struct session_live live[SESSION_DETECT_LOOKERS];
-	const char *address = w->options.where.address;
-	int rc = http_server_open(&server, address, w->options.where.port, agent_routes,
-				  agent_routes_len, &r.agent, e);
+	int rc = http_server_open(&server, w->options.where.address, w->options.where.port,
+				  agent_routes, agent_routes_len, &r.agent, e);
 	if (rc)
 		return rc;
-	agent_open(&r.agent, w->options.detects ? &w->options.judged : NULL,
-		   w->options.frozen.folder ? &w->options.frozen : NULL);
-	agent_catch_signal();
-	w->session.live = live;
-	w->session.nlive = agent_lookers(&r.agent, live);
-	w->session.say = agent_say;
-	w->session.say_ctx = &r.agent;
-	char *text = xasprintf(strchr(address, ':') ? "serves http://[%s]:%u/metrics"
-						    : "serves http://%s:%u/metrics",
-			       address, http_server_port(server));
-	agent_say(&r.agent, text);
-	free(text);
-	rc = serve_session(server, &r, &w->session, e);
-	http_server_close(server);
+	rc = run_open(&r, w, server, e);
+	http_server_close(server); /* it asks the next for what it sent */
+	agent_push_close(r.agent.push);
 	agent_close(&r.agent);
 	return rc;
 }
