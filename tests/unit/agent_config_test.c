@@ -65,6 +65,11 @@ static const char whole[] = "listen: \"[::1]:9999\"\n"
 			    "  files: 7\n"
 			    "  max_bytes: 2000000\n"
 			    "  max_age: 72h\n"
+			    "otlp:\n"
+			    "  url: https://collector.example/otlp\n"
+			    "  interval: 30s\n"
+			    "  headers: [\"Authorization=Bearer a=b\", X-Scope-OrgID=7]\n"
+			    "  ca: /etc/eacgm/ca.pem\n"
 			    "dcgm: false\n"
 			    "duration: 1h\n";
 
@@ -87,6 +92,11 @@ static void every_key(void **state)
 	assert_int_equal(o.frozen.most_files, 7);
 	assert_int_equal(o.frozen.most_bytes, 2000000);
 	assert_int_equal(o.frozen.most_age_ns, 72 * 3600000000000ULL);
+	assert_string_equal(o.pushed.url, "https://collector.example/otlp");
+	assert_int_equal(o.pushed.interval_ns, 30000000000ULL);
+	assert_string_equal(o.pushed.ca_file, "/etc/eacgm/ca.pem");
+	assert_int_equal(args_count(&a, "otlp-header"), 2);
+	assert_string_equal(args_nth(&a, "otlp-header", 0), "Authorization=Bearer a=b");
 	assert_int_equal(args_count(&a, "pid"), 2);
 	assert_string_equal(args_nth(&a, "pid", 1), "13");
 	assert_string_equal(args_get(&a, "layers"), "cuda,nccl");
@@ -109,6 +119,7 @@ static void nothing_told(void **state)
 		assert_string_equal(o.where.address, "127.0.0.1");
 		assert_true(o.where.port == 9477 && o.budget == 0.01 && o.dcgm && !o.detects);
 		assert_null(o.frozen.folder);
+		assert_null(o.pushed.url);
 		args_free(&a);
 		agent_config_free(&c);
 	}
@@ -161,11 +172,11 @@ static void keys(void **state)
 	fails("folder: x\n",
 	      "a.yaml:1:1: folder: unknown key (known: listen, target, layers, probes, "
 	      "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-	      "freeze, dcgm, duration)");
+	      "freeze, otlp, dcgm, duration)");
 	fails("freeze.folder: x\n",
 	      "a.yaml:1:1: freeze.folder: unknown key (known: listen, target, "
 	      "layers, probes, catalogs, everything, budget, detect, "
-	      "alarms_per_hour, least_effect, freeze, dcgm, duration)");
+	      "alarms_per_hour, least_effect, freeze, otlp, dcgm, duration)");
 	fails("budget: 1%\nlayers: all\nbudget: 2%\n",
 	      "a.yaml:3:1: budget: given twice (first in line 1)");
 	fails("budget: 1%\ndetect: true\n",
@@ -185,6 +196,17 @@ static void values(void **state)
 				      "1.5, 20ms or 3m, not '2h'");
 	fails("alarms_per_hour: -1\n",
 	      "a.yaml:1:18: alarms_per_hour: takes a number of 1e-06 to 3600, not '-1'");
+	fails("otlp:\n  url: collector:4318\n",
+	      "a.yaml:2:8: otlp.url: 'collector:4318' is no http://HOST:PORT or "
+	      "https://HOST:PORT");
+	fails("otlp: {interval: 10ms}\n",
+	      "a.yaml:1:18: otlp.interval: takes a time of 1 to 3600 s, "
+	      "as 1.5, 20ms or 3m, not '10ms'");
+	fails("otlp:\n  headers: [X-A=1, X-B]\n",
+	      "a.yaml:2:20: otlp.headers: 'X-B' is no NAME=VALUE");
+	fails("otlp:\n  headers: Content-Type=x\n",
+	      "a.yaml:2:12: otlp.headers: 'Content-Type' is set by eacgm itself");
+	fails("otlp: http://x\n", "a.yaml:1:7: otlp: expected keys and values, found text");
 	fails("dcgm: 1\n", "a.yaml:1:7: dcgm: takes true or false, not '1'");
 	fails("detect: [true]\n", "a.yaml:1:9: detect: expected a value, found a list");
 	fails("listen:\n", "a.yaml:1:8: listen: empty");
@@ -203,7 +225,7 @@ static void files(void **state)
 	fails("a\n", "a.yaml:1:1: expected keys and values, found text");
 	fails("a: &x b\n", "a.yaml:1:1: a: unknown key (known: listen, target, layers, probes, "
 			   "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-			   "freeze, dcgm, duration)");
+			   "freeze, otlp, dcgm, duration)");
 	fails("listen: &x b\n", "a.yaml:1:9: anchors (&name) are not supported");
 	fails("listen: *x\n", "a.yaml:1:9: aliases (*name) are not supported");
 	fails("listen: !!str x\n", "a.yaml:1:9: tags (!name) are not supported");
@@ -255,7 +277,8 @@ static void the_pages_example(void **state)
 	for (const struct opt_def *o = cmd_agent.options; o->name; o++) {
 		char *key = xasprintf("%s:", o->name);
 		if (strcmp(o->name, "config") != 0 && strncmp(o->name, "freeze", 6) != 0 &&
-		    strcmp(o->name, "no-dcgm") != 0 && strcmp(o->name, "all") != 0) {
+		    strncmp(o->name, "otlp-", 5) != 0 && strcmp(o->name, "no-dcgm") != 0 &&
+		    strcmp(o->name, "all") != 0) {
 			char *at = key;
 			while ((at = strchr(at, '-')))
 				*at = '_';
