@@ -88,26 +88,26 @@ enum shape {
  * instance they would be added to those. */
 static const struct meant {
 	const char *family, *name, *unit;
-	enum shape shape;
 	const char *key, *value; /* NULL: none */
+	enum shape shape;
 	bool of_gpu;
 } meanings[] = {
-	{"eacgm_gpu_sm_ratio", "hw.gpu.utilization", "1", GAUGE, "hw.gpu.task", "general", true},
-	{"eacgm_gpu_encoder_ratio", "hw.gpu.utilization", "1", GAUGE, "hw.gpu.task", "encoder",
+	{"eacgm_gpu_sm_ratio", "hw.gpu.utilization", "1", "hw.gpu.task", "general", GAUGE, true},
+	{"eacgm_gpu_encoder_ratio", "hw.gpu.utilization", "1", "hw.gpu.task", "encoder", GAUGE,
 	 true},
-	{"eacgm_gpu_decoder_ratio", "hw.gpu.utilization", "1", GAUGE, "hw.gpu.task", "decoder",
+	{"eacgm_gpu_decoder_ratio", "hw.gpu.utilization", "1", "hw.gpu.task", "decoder", GAUGE,
 	 true},
-	{"eacgm_gpu_memory_used_bytes", "hw.gpu.memory.usage", "By", UP_DOWN, NULL, NULL, true},
-	{"eacgm_gpu_memory_total_bytes", "hw.gpu.memory.limit", "By", UP_DOWN, NULL, NULL, true},
-	{"eacgm_gpu_power_watts", "hw.power", "W", GAUGE, NULL, NULL, true},
-	{"eacgm_gpu_energy_joules_total", "hw.energy", "J", SUM, NULL, NULL, true},
-	{"eacgm_gpu_ecc_corrected_errors_total", "hw.errors", "{error}", SUM, "error.type",
-	 "corrected", true},
-	{"eacgm_gpu_ecc_uncorrected_errors_total", "hw.errors", "{error}", SUM, "error.type",
-	 "uncorrected", true},
-	{"eacgm_process_rss_bytes", "process.memory.usage", "By", UP_DOWN, NULL, NULL, false},
-	{"eacgm_process_threads", "process.thread.count", "{thread}", UP_DOWN, NULL, NULL, false},
-	{"eacgm_filesystem_total_bytes", "system.filesystem.limit", "By", UP_DOWN, NULL, NULL,
+	{"eacgm_gpu_memory_used_bytes", "hw.gpu.memory.usage", "By", NULL, NULL, UP_DOWN, true},
+	{"eacgm_gpu_memory_total_bytes", "hw.gpu.memory.limit", "By", NULL, NULL, UP_DOWN, true},
+	{"eacgm_gpu_power_watts", "hw.power", "W", NULL, NULL, GAUGE, true},
+	{"eacgm_gpu_energy_joules_total", "hw.energy", "J", NULL, NULL, SUM, true},
+	{"eacgm_gpu_ecc_corrected_errors_total", "hw.errors", "{error}", "error.type", "corrected",
+	 SUM, true},
+	{"eacgm_gpu_ecc_uncorrected_errors_total", "hw.errors", "{error}", "error.type",
+	 "uncorrected", SUM, true},
+	{"eacgm_process_rss_bytes", "process.memory.usage", "By", NULL, NULL, UP_DOWN, false},
+	{"eacgm_process_threads", "process.thread.count", "{thread}", NULL, NULL, UP_DOWN, false},
+	{"eacgm_filesystem_total_bytes", "system.filesystem.limit", "By", NULL, NULL, UP_DOWN,
 	 false},
 };
 #define MEANINGS LEN(meanings)

@@ -101,11 +101,11 @@ static char *metrics(void)
 	struct exposition x = {0};
 	const struct series_sink sink = exposition_sink(&x);
 	agent_series_write(&sink, &(struct agent_view){.series = &s,
-						    .state = &state,
-						    .causes = &causes,
-						    .host = "host",
-						    .version = "1",
-						    .dcgm = true});
+						       .state = &state,
+						       .causes = &causes,
+						       .host = "host",
+						       .version = "1",
+						       .dcgm = true});
 	buf_byte(&x.text, 0);
 	return (char *)x.text.data;
 }
