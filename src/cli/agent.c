@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/agent_profile.h"
 #include "cli/agent_push.h"
 #include "cli/live_anomalies.h"
 #include "incident/anomaly_text.h"
@@ -161,6 +162,8 @@ static void on_batch(void *ctx, const struct session_view *v)
 		a->steps_taken_ns = now_ns;
 	}
 	pthread_mutex_unlock(&a->lock);
+	if (a->profile) /* this thread alone writes the series */
+		agent_profile_batch(a->profile, v, &a->series, now_ns);
 	notify_alive(&a->notify, now_ns); /* what /healthz looks at as well */
 }
 
@@ -171,6 +174,8 @@ static void on_end(void *ctx, const struct session_view *v)
 		session_detect_end(a->detect, v);
 	if (a->flight)
 		flight_end(a->flight, v);
+	if (a->profile)
+		agent_profile_end(a->profile, &a->series, monotonic_ns());
 }
 
 static void on_anomaly(void *ctx, const struct anomaly *found)
@@ -246,9 +251,26 @@ static void on_incident(void *ctx, const struct incident_said *told)
 
 /* ---- answers ---- */
 
+/* What is asked of others than the state: without its lock. */
+struct beside {
+	struct flight_stats frozen;
+	struct agent_pushed pushed[2];
+	size_t pushed_len;
+};
+
+static void ask_beside(struct agent *a, struct beside *ret)
+{
+	*ret = (struct beside){.pushed_len = 0};
+	if (a->flight)
+		flight_stats(a->flight, &ret->frozen);
+	if (a->push)
+		agent_push_stats(a->push, &ret->pushed[ret->pushed_len++]);
+	if (a->profile)
+		agent_profile_stats(a->profile, &ret->pushed[ret->pushed_len++]);
+}
+
 /* The lock is held. */
-static struct agent_view view_of(const struct agent *a, const struct flight_stats *frozen,
-				 const struct agent_pushed *pushed)
+static struct agent_view view_of(const struct agent *a, const struct beside *b)
 {
 	return (struct agent_view){.series = &a->series,
 				   .state = &a->state,
@@ -256,25 +278,22 @@ static struct agent_view view_of(const struct agent *a, const struct flight_stat
 				   .host = a->host,
 				   .version = EACGM_VERSION,
 				   .freezes = a->flight != NULL,
-				   .frozen = frozen->files,
-				   .unfrozen = frozen->failed,
-				   .pushed = a->push ? pushed : NULL};
+				   .frozen = b->frozen.files,
+				   .unfrozen = b->frozen.failed,
+				   .pushed = b->pushed,
+				   .pushed_len = b->pushed_len};
 }
 
 static void get_metrics(void *ctx, const struct http_question *q, struct http_answer *ret)
 {
 	struct agent *a = ctx;
-	struct flight_stats frozen = {0};
-	struct agent_pushed pushed;
+	struct beside beside;
 	struct exposition x = {.open_metrics = strstr(q->accept, "application/openmetrics-text")};
 	const struct series_sink sink = exposition_sink(&x);
 	ret->type = exposition_type(x.open_metrics);
-	if (a->flight)
-		flight_stats(a->flight, &frozen);
-	if (a->push)
-		agent_push_stats(a->push, &pushed);
+	ask_beside(a, &beside);
 	pthread_mutex_lock(&a->lock);
-	struct agent_view view = view_of(a, &frozen, &pushed);
+	struct agent_view view = view_of(a, &beside);
 	view.dcgm = a->dcgm;
 	agent_series_write(&sink, &view);
 	pthread_mutex_unlock(&a->lock);
@@ -285,14 +304,10 @@ static void get_metrics(void *ctx, const struct http_question *q, struct http_an
 void agent_metrics_otlp(struct agent *a, struct buf *ret, const struct otlp_about *about,
 			uint64_t now_realtime_ns, uint64_t offset_ns)
 {
-	struct flight_stats frozen = {0};
-	struct agent_pushed pushed;
-	if (a->flight)
-		flight_stats(a->flight, &frozen);
-	if (a->push)
-		agent_push_stats(a->push, &pushed);
+	struct beside beside;
+	ask_beside(a, &beside);
 	pthread_mutex_lock(&a->lock);
-	const struct agent_view view = view_of(a, &frozen, &pushed);
+	const struct agent_view view = view_of(a, &beside);
 	otlp_metrics_write(ret, about, &view, now_realtime_ns, offset_ns);
 	pthread_mutex_unlock(&a->lock);
 }

@@ -30,6 +30,7 @@ struct agent {
 	struct flight *flight;	       /* NULL: nothing is frozen; of any thread */
 	struct otlp_events *events;    /* NULL: nothing is pushed; of any thread */
 	struct agent_push *push;       /* likewise; set by the host before the session begins */
+	struct agent_profile *profile; /* NULL: no profiles are; set likewise */
 	struct notify notify; /* signs of life are those of the thread that looks at rows */
 	uint64_t steps_taken_ns;
 	char host[AGENT_HOST_BYTES];

@@ -51,6 +51,10 @@ static const struct known {
 	{"otlp.interval", ONE, "otlp-interval"},
 	{"otlp.headers", MANY, "otlp-header"},
 	{"otlp.ca", ONE, "otlp-ca"},
+	{"pprof", GROUP, NULL},
+	{"pprof.url", ONE, "pprof-push"},
+	{"pprof.headers", MANY, "pprof-header"},
+	{"pprof.ca", ONE, "pprof-ca"},
 	{"dcgm", NO, "no-dcgm"},
 	{"duration", ONE, "duration"},
 };

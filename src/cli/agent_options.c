@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/alarm_options.h"
+#include "cli/push_pairs.h"
 #include "serve/http_url.h"
 #include "session/session.h"
 
@@ -144,19 +145,46 @@ static int read_otlp_interval(struct agent_options *o, const struct args *a, str
 			 e);
 }
 
+static int check_headers(const struct args *a, const char *option, struct err *e)
+{
+	struct pairs p = {.len = 0};
+	int rc = pairs_add_headers(&p, a, option, e);
+	pairs_free(&p);
+	return rc;
+}
+
 static int read_otlp_headers(struct agent_options *o, const struct args *a, struct err *e)
 {
-	int rc = 0;
 	(void)o;
-	for (size_t i = 0; i < args_count(a, "otlp-header") && !rc; i++)
-		rc = push_header_check(args_nth(a, "otlp-header", i), e);
-	return rc;
+	return check_headers(a, "otlp-header", e);
 }
 
 static int read_otlp_ca(struct agent_options *o, const struct args *a, struct err *e)
 {
 	(void)e;
 	o->pushed.ca_file = args_get(a, "otlp-ca");
+	return 0;
+}
+
+static int read_pprof(struct agent_options *o, const struct args *a, struct err *e)
+{
+	struct http_url url;
+	o->profiled.url = args_get(a, "pprof-push");
+	o->profiled.headers = a;
+	int rc = o->profiled.url ? http_url_parse(&url, o->profiled.url, e) : 0;
+	return rc ? err_wrap(e, rc, "--pprof-push") : 0;
+}
+
+static int read_pprof_headers(struct agent_options *o, const struct args *a, struct err *e)
+{
+	(void)o;
+	return check_headers(a, "pprof-header", e);
+}
+
+static int read_pprof_ca(struct agent_options *o, const struct args *a, struct err *e)
+{
+	(void)e;
+	o->profiled.ca_file = args_get(a, "pprof-ca");
 	return 0;
 }
 
@@ -180,6 +208,9 @@ static const struct {
 	{"otlp-interval", read_otlp_interval},
 	{"otlp-header", read_otlp_headers},
 	{"otlp-ca", read_otlp_ca},
+	{"pprof-push", read_pprof},
+	{"pprof-header", read_pprof_headers},
+	{"pprof-ca", read_pprof_ca},
 };
 #define READERS (sizeof(readers) / sizeof(readers[0]))
 

@@ -2,6 +2,7 @@
  * alike: what they mean, their bounds, and what is when nobody tells. */
 #pragma once
 
+#include "cli/agent_profile.h"
 #include "cli/agent_push.h"
 #include "cli/options.h"
 #include "session/flight.h"
@@ -16,8 +17,9 @@ struct agent_options {
 	double budget; /* share of the jobs' processor time, 0: none */
 	uint64_t duration_ns;
 	struct session_detect_options judged;
-	struct flight_options frozen; /* folder NULL: nothing is */
-	struct push_wanted pushed;    /* url NULL: nothing is */
+	struct flight_options frozen;	/* folder NULL: nothing is */
+	struct push_wanted pushed;	/* url NULL: nothing is */
+	struct profile_wanted profiled; /* likewise */
 };
 
 /* All options; strings are those of a. -EINVAL with a sentence. */

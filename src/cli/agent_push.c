@@ -2,7 +2,6 @@
  * under its lock as an answer to /metrics is, and of what happened since the last time. */
 #include "cli/agent_push.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 
 #include "base/clock.h"
 #include "cli/agent.h"
+#include "cli/push_pairs.h"
 #include "serve/http_client.h"
 #include "serve/otlp_answer.h"
 #include "serve/otlp_metrics.h"
@@ -27,17 +27,11 @@
 static const char metrics_path[] = "/v1/metrics", logs_path[] = "/v1/logs",
 		  traces_path[] = "/v1/traces";
 
-/* Copies, each ended by a NUL. */
-struct pairs {
-	char *names[PAIRS], *values[PAIRS];
-	size_t len;
-};
-
 struct agent_push {
 	struct agent *agent;
 	struct http_client *client;
 	struct pairs headers, resource;
-	struct http_header header_list[PAIRS];
+	struct http_header header_list[PUSH_PAIRS];
 	struct otlp_about about;
 	char *url;
 	uint64_t offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC at first: starts stay the same */
@@ -47,105 +41,6 @@ struct agent_push {
 	uint64_t made_ns;	/* what the last push took to make */
 	bool said_rejected;
 };
-
-/* ---- pairs ---- */
-
-static void pairs_free(struct pairs *p)
-{
-	for (size_t i = 0; i < p->len; i++) {
-		free(p->names[i]);
-		free(p->values[i]);
-	}
-	p->len = 0;
-}
-
-static int hex(char c)
-{
-	return isdigit((unsigned char)c)    ? c - '0'
-	       : isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10
-					    : -1;
-}
-
-/* Without what stands around it; percent: %41 is A. */
-static char *copy_of(const char *text, size_t n, bool percent)
-{
-	while (n && (*text == ' ' || *text == '\t'))
-		text++, n--;
-	while (n && (text[n - 1] == ' ' || text[n - 1] == '\t'))
-		n--;
-	char *ret = xcalloc(1, n + 1), *to = ret;
-	for (size_t i = 0; i < n; i++) {
-		bool coded = percent && text[i] == '%' && i + 2 < n && hex(text[i + 1]) >= 0 &&
-			     hex(text[i + 2]) >= 0;
-		*to++ = coded ? (char)(hex(text[i + 1]) * 16 + hex(text[i + 2])) : text[i];
-		i += coded ? 2 : 0;
-	}
-	return ret;
-}
-
-/* One "name=value". */
-static int add_pair(struct pairs *ret, const char *text, size_t n, bool percent, const char *what,
-		    struct err *e)
-{
-	const char *equals = memchr(text, '=', n);
-	if (!equals || equals == text)
-		return err_set(e, EINVAL, "%s: '%.*s' is no NAME=VALUE", what,
-			       (int)(n < 40 ? n : 40), text);
-	if (ret->len == PAIRS)
-		return err_set(e, EINVAL, "%s: more than %d", what, PAIRS);
-	ret->names[ret->len] = copy_of(text, (size_t)(equals - text), percent);
-	ret->values[ret->len] = copy_of(equals + 1, n - (size_t)(equals + 1 - text), percent);
-	ret->len++;
-	return 0;
-}
-
-/* "name=value,name=value". */
-static int add_list(struct pairs *ret, const char *text, const char *what, struct err *e)
-{
-	int rc = 0;
-	while (text && *text && !rc) {
-		size_t n = strcspn(text, ",");
-		if (n)
-			rc = add_pair(ret, text, n, true, what, e);
-		text += n + (text[n] == ',');
-	}
-	return rc;
-}
-
-/* A header's name is a token of RFC 9110, its value has no control characters. */
-static int check_header(const char *name, const char *value, const char *what, struct err *e)
-{
-	static const char *const ours[] = {
-		"Host",	      "Content-Type",	   "Content-Length", "Content-Encoding",
-		"Connection", "Transfer-Encoding", "User-Agent"};
-	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
-		if (!strcasecmp(name, ours[i]))
-			return err_set(e, EINVAL, "%s: '%s' is set by eacgm itself", what, name);
-	bool good = *name;
-	for (const char *s = name; *s; s++)
-		good &= isalnum((unsigned char)*s) || strchr("!#$%&'*+-.^_`|~", *s);
-	for (const char *s = value; *s; s++)
-		good &= (unsigned char)*s >= ' ' && *s != 0x7f;
-	return good ? 0 : err_set(e, EINVAL, "%s: '%.40s' cannot be a header", what, name);
-}
-
-static int check_headers(const struct pairs *p, const char *what, struct err *e)
-{
-	int rc = 0;
-	for (size_t i = 0; i < p->len && !rc; i++)
-		rc = check_header(p->names[i], p->values[i], what, e);
-	return rc;
-}
-
-int push_header_check(const char *text, struct err *e)
-{
-	struct pairs p = {.len = 0};
-	int rc = add_pair(&p, text, strlen(text), false, "--otlp-header", e);
-	if (!rc)
-		rc = check_headers(&p, "--otlp-header", e);
-	pairs_free(&p);
-	return rc;
-}
 
 /* ---- the environment ---- */
 
@@ -205,7 +100,7 @@ int push_wanted_environment(struct push_wanted *w, struct err *e)
 static void put(struct http_client *c, const char *path, struct buf *body)
 {
 	if (body->len)
-		http_client_put(c, &(struct http_post){path, TYPE, *body});
+		http_client_put(c, &(struct http_post){.path = path, .type = TYPE, .body = *body});
 }
 
 static void on_due(void *ctx, struct http_client *c)
@@ -257,7 +152,9 @@ void agent_push_stats(struct agent_push *p, struct agent_pushed *ret)
 	struct otlp_events_stats events;
 	http_client_stats(p->client, &s);
 	otlp_events_stats(p->agent->events, &events);
-	*ret = (struct agent_pushed){.sent = s.sent,
+	*ret = (struct agent_pushed){.to = "otlp",
+				     .tells_events = true,
+				     .sent = s.sent,
 				     .bytes = s.sent_bytes,
 				     .raw_bytes = s.raw_bytes,
 				     .failures = s.failures,
@@ -278,15 +175,11 @@ void agent_push_stats(struct agent_push *p, struct agent_pushed *ret)
 
 static int read_headers(struct agent_push *p, const struct push_wanted *w, struct err *e)
 {
-	int rc = 0;
-	for (size_t i = 0; i < args_count(w->headers, "otlp-header") && !rc; i++) {
-		const char *text = args_nth(w->headers, "otlp-header", i);
-		rc = add_pair(&p->headers, text, strlen(text), false, "--otlp-header", e);
-	}
+	int rc = pairs_add_headers(&p->headers, w->headers, "otlp-header", e);
 	if (!rc)
-		rc = add_list(&p->headers, w->more_headers, "OTEL_EXPORTER_OTLP_HEADERS", e);
+		rc = pairs_add_list(&p->headers, w->more_headers, "OTEL_EXPORTER_OTLP_HEADERS", e);
 	if (!rc)
-		rc = check_headers(&p->headers, "OTEL_EXPORTER_OTLP_HEADERS", e);
+		rc = pairs_check_headers(&p->headers, "OTEL_EXPORTER_OTLP_HEADERS", e);
 	for (size_t i = 0; i < p->headers.len; i++)
 		p->header_list[i] = (struct http_header){p->headers.names[i], p->headers.values[i]};
 	return rc;
@@ -294,7 +187,7 @@ static int read_headers(struct agent_push *p, const struct push_wanted *w, struc
 
 static int read_resource(struct agent_push *p, const struct push_wanted *w, struct err *e)
 {
-	int rc = add_list(&p->resource, w->resource, "OTEL_RESOURCE_ATTRIBUTES", e);
+	int rc = pairs_add_list(&p->resource, w->resource, "OTEL_RESOURCE_ATTRIBUTES", e);
 	if (rc || !w->service)
 		return rc;
 	for (size_t i = 0; i < p->resource.len; i++) /* it wins */
@@ -304,7 +197,7 @@ static int read_resource(struct agent_push *p, const struct push_wanted *w, stru
 			return 0;
 		}
 	char *pair = xasprintf("service.name=%s", w->service);
-	rc = add_pair(&p->resource, pair, strlen(pair), false, "OTEL_SERVICE_NAME", e);
+	rc = pairs_add(&p->resource, pair, strlen(pair), false, "OTEL_SERVICE_NAME", e);
 	free(pair);
 	return rc;
 }

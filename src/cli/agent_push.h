@@ -18,8 +18,6 @@ struct push_wanted {
 
 /* What the variables of OpenTelemetry's specification say, where nothing else does. */
 int push_wanted_environment(struct push_wanted *w, struct err *e);
-/* Whether "NAME=VALUE" is a header that can be sent. */
-int push_header_check(const char *text, struct err *e);
 
 struct agent;
 struct agent_push;

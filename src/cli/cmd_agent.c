@@ -71,6 +71,14 @@ static const struct opt_def options[] = {
 	{0, "otlp-ca", "FILE",
 	 "Authorities, in PEM, that sign for a receiver at https://: the host's unless told.", NULL,
 	 OPT_FILE},
+	{0, "pprof-push", "URL",
+	 "Also take stacks of the jobs at the CPU clock, 99 times a second, and push them each ten "
+	 "seconds as profiles to a server that takes them as Pyroscope does: http://HOST:4040.",
+	 NULL, 0},
+	{0, "pprof-header", "NAME=VALUE", "A header that the server asks for, as --otlp-header.",
+	 NULL, OPT_REPEAT},
+	{0, "pprof-ca", "FILE", "Authorities that sign for the server, as --otlp-ca.", NULL,
+	 OPT_FILE},
 	{0, "no-dcgm", NULL, "Leave out GPUs by the names of NVIDIA's dcgm-exporter.", NULL, 0},
 	{'d', "duration", "TIME",
 	 "Stop after this time: seconds, or with a unit, as 1.5, 200ms or 3m.", NULL, 0},
@@ -120,9 +128,10 @@ static void wanted_session(struct wanted *w)
 		o->layers = agent_layers(&w->catalog);
 	if (w->options.detects) { /* as `eacgm watch`: a cause is found by what was waited for */
 		w->options.judged.window_bytes = CAUSES_BYTES;
-		o->sample_hz = SAMPLE_HZ;
 		o->counts_waits = o->counts_stalls = o->disk_io = true;
 	}
+	if (w->options.detects || w->options.profiled.url)
+		o->sample_hz = SAMPLE_HZ;
 	w->target.all |= !w->target.pids.len && !w->target.cgroup;
 }
 
@@ -226,6 +235,8 @@ static int serve_session(struct http_server *server, struct running *r,
 		return rc;
 	if (r->agent.push)
 		rc = agent_push_start(r->agent.push, e);
+	if (!rc && r->agent.profile)
+		rc = agent_profile_start(r->agent.profile, e);
 	if (rc) {
 		session_host_close(&host);
 		return rc;
@@ -249,6 +260,11 @@ static void say_addresses(struct running *r, const struct agent_options *o,
 			       o->where.address, http_server_port(server));
 	agent_say(&r->agent, text);
 	free(text);
+	if (r->agent.profile) {
+		text = xasprintf("pushes profiles to %s each 10 s", o->profiled.url);
+		agent_say(&r->agent, text);
+		free(text);
+	}
 	if (!r->agent.push)
 		return;
 	text = xasprintf("pushes to %s by OTLP each %llu s", o->pushed.url,
@@ -264,6 +280,11 @@ static int run_open(struct running *r, struct wanted *w, struct http_server *ser
 	agent_open(&r->agent, w->options.detects ? &w->options.judged : NULL,
 		   w->options.frozen.folder ? &w->options.frozen : NULL, pushed->url != NULL);
 	int rc = pushed->url ? agent_push_open(&r->agent.push, pushed, &r->agent, e) : 0;
+	if (!rc && w->options.profiled.url)
+		rc = agent_profile_open(&r->agent.profile, &w->options.profiled,
+					&(struct agent_profile_told){&r->agent, agent_say,
+								     r->agent.host, SAMPLE_HZ},
+					e);
 	if (!rc) {
 		agent_catch_signal();
 		w->session.live = live;
@@ -287,6 +308,7 @@ static int run_agent(const struct args *given, struct wanted *w, struct err *e)
 	rc = run_open(&r, w, server, e);
 	http_server_close(server); /* it asks the next for what it sent */
 	agent_push_close(r.agent.push);
+	agent_profile_close(r.agent.profile);
 	agent_close(&r.agent);
 	return rc;
 }

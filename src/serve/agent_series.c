@@ -6,6 +6,7 @@
 #include "serve/agent_series.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -331,49 +332,61 @@ static void write_number(const struct series_sink *x, const char *name, enum fam
 	series_sample(x, NULL, 0, value);
 }
 
-static void write_left_out(const struct series_sink *x, const struct agent_pushed *p)
+static void write_events(const struct series_sink *x, const struct agent_pushed *p)
 {
+	const struct label logs[] = {{"to", p->to}, {"signal", "logs"}};
+	const struct label spans[] = {{"to", p->to}, {"signal", "spans"}};
 	series_family(x, "eacgm_push_left_out_total", FAMILY_COUNTER,
 		      "Logs and spans that found no room between two pushes: of spans the longest "
 		      "are pushed.");
-	series_sample(x, &(struct label){"signal", "logs"}, 1, (double)p->logs_left_out);
-	series_sample(x, &(struct label){"signal", "spans"}, 1, (double)p->spans_left_out);
+	series_sample(x, logs, LEN(logs), (double)p->logs_left_out);
+	series_sample(x, spans, LEN(spans), (double)p->spans_left_out);
 	series_family(x, "eacgm_push_events_total", FAMILY_COUNTER,
 		      "Logs and spans that were pushed, or wait to be.");
-	series_sample(x, &(struct label){"signal", "logs"}, 1, (double)p->logs);
-	series_sample(x, &(struct label){"signal", "spans"}, 1, (double)p->spans);
+	series_sample(x, logs, LEN(logs), (double)p->logs);
+	series_sample(x, spans, LEN(spans), (double)p->spans);
 }
 
-static void write_pushed(const struct series_sink *x, const struct agent_pushed *p)
+static const struct pushed_family {
+	const char *name, *help;
+	size_t offset; /* of struct agent_pushed */
+	enum family_type type;
+} pushed_families[] = {
+#define PUSHED(field) offsetof(struct agent_pushed, field)
+	{"eacgm_push_sent_total", "Bodies that the receiver took.", PUSHED(sent), FAMILY_COUNTER},
+	{"eacgm_push_wire_bytes_total", "Their bytes, compressed.", PUSHED(bytes), FAMILY_COUNTER},
+	{"eacgm_push_body_bytes_total", "Their bytes before.", PUSHED(raw_bytes), FAMILY_COUNTER},
+	{"eacgm_push_failures_total", "Attempts that failed and are made again.", PUSHED(failures),
+	 FAMILY_COUNTER},
+	{"eacgm_push_refused_total", "Bodies that the receiver will not take.", PUSHED(refused),
+	 FAMILY_COUNTER},
+	{"eacgm_push_dropped_total", "Bodies that found no room while they waited.",
+	 PUSHED(dropped), FAMILY_COUNTER},
+	{"eacgm_push_rejected_total",
+	 "Points, logs and spans that the receiver left out of what it took.",
+	 PUSHED(rejected_rows), FAMILY_COUNTER},
+	{"eacgm_push_waiting", "Bodies that wait to be pushed.", PUSHED(waiting), FAMILY_GAUGE},
+	{"eacgm_push_made_seconds", "What it took to make the last push.", PUSHED(made_ns),
+	 FAMILY_GAUGE},
+#undef PUSHED
+};
+
+static void write_pushed(const struct series_sink *x, const struct agent_pushed *pushed, size_t n)
 {
-	const struct {
-		const char *name, *help;
-		enum family_type type;
-		double value;
-	} rows[] = {
-		{"eacgm_push_sent_total", "Bodies that the receiver took.", FAMILY_COUNTER,
-		 (double)p->sent},
-		{"eacgm_push_wire_bytes_total", "Their bytes, compressed.", FAMILY_COUNTER,
-		 (double)p->bytes},
-		{"eacgm_push_body_bytes_total", "Their bytes before.", FAMILY_COUNTER,
-		 (double)p->raw_bytes},
-		{"eacgm_push_failures_total", "Attempts that failed and are made again.",
-		 FAMILY_COUNTER, (double)p->failures},
-		{"eacgm_push_refused_total", "Bodies that the receiver will not take.",
-		 FAMILY_COUNTER, (double)p->refused},
-		{"eacgm_push_dropped_total", "Bodies that found no room while they waited.",
-		 FAMILY_COUNTER, (double)p->dropped},
-		{"eacgm_push_rejected_total",
-		 "Points, logs and spans that the receiver left out of what it took.",
-		 FAMILY_COUNTER, (double)p->rejected_rows},
-		{"eacgm_push_waiting", "Bodies that wait to be pushed.", FAMILY_GAUGE,
-		 (double)p->waiting},
-		{"eacgm_push_made_seconds", "What it took to make the last push.", FAMILY_GAUGE,
-		 (double)p->made_ns * 1e-9},
-	};
-	for (size_t i = 0; i < LEN(rows); i++)
-		write_number(x, rows[i].name, rows[i].type, rows[i].help, rows[i].value);
-	write_left_out(x, p);
+	for (size_t i = 0; i < LEN(pushed_families); i++) {
+		const struct pushed_family *f = &pushed_families[i];
+		bool in_ns = f->offset == offsetof(struct agent_pushed, made_ns);
+		series_family(x, f->name, f->type, f->help);
+		for (size_t k = 0; k < n; k++) {
+			uint64_t value;
+			memcpy(&value, (const char *)&pushed[k] + f->offset, sizeof(value));
+			series_sample(x, &(struct label){"to", pushed[k].to}, 1,
+				      (double)value * (in_ns ? 1e-9 : 1));
+		}
+	}
+	for (size_t k = 0; k < n; k++)
+		if (pushed[k].tells_events)
+			write_events(x, &pushed[k]);
 }
 
 static void write_own(const struct series_sink *x, const struct agent_view *v)
@@ -404,8 +417,8 @@ static void write_own(const struct series_sink *x, const struct agent_view *v)
 		write_number(x, "eacgm_freeze_failures_total", FAMILY_COUNTER,
 			     "Recordings that could not be written.", (double)v->unfrozen);
 	}
-	if (v->pushed)
-		write_pushed(x, v->pushed);
+	if (v->pushed_len)
+		write_pushed(x, v->pushed, v->pushed_len);
 	write_number(x, "eacgm_job_processes", FAMILY_GAUGE, "Processes that call what is traced.",
 		     s->processes);
 }

@@ -18,8 +18,10 @@ struct agent_causes {
 	size_t len;
 };
 
-/* Of what is pushed to others. */
+/* Of what is pushed to one receiver. */
 struct agent_pushed {
+	const char *to;			 /* "otlp", "pprof" */
+	bool tells_events;		 /* logs and spans */
 	uint64_t sent, bytes, raw_bytes; /* bodies that were taken; compressed, before */
 	uint64_t failures, refused, dropped, waiting;	     /* see http_client.h */
 	uint64_t rejected_rows;				     /* that a receiver left out */
@@ -35,8 +37,9 @@ struct agent_view {
 	const char *version;
 	bool freezes; /* the last seconds are kept, and written when something happens: */
 	uint64_t frozen, unfrozen;	   /* files; those that could not be written */
-	const struct agent_pushed *pushed; /* NULL: nothing is */
-	bool dcgm;			   /* also the names of NVIDIA's dcgm-exporter */
+	const struct agent_pushed *pushed; /* so many receivers: */
+	size_t pushed_len;
+	bool dcgm; /* also the names of NVIDIA's dcgm-exporter */
 };
 
 /* Whether a budget left out no call of what marks a step. */

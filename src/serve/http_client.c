@@ -28,6 +28,8 @@
 
 struct waiting {
 	const char *path, *type;
+	char *query;	  /* NULL: none */
+	bool packed;	  /* by who made it */
 	struct buf body;  /* compressed */
 	size_t raw_bytes; /* before */
 };
@@ -111,6 +113,7 @@ static void note_waiting(struct http_client *c)
 static void forget(struct http_client *c, size_t i)
 {
 	buf_free(&c->queue.data[i].body);
+	free(c->queue.data[i].query);
 	c->queue.len--;
 	memmove(&c->queue.data[i], &c->queue.data[i + 1],
 		(c->queue.len - i) * sizeof(c->queue.data[0]));
@@ -152,9 +155,15 @@ void http_client_put(struct http_client *c, struct http_post *p)
 	struct waiting *w = vec_push(&c->queue);
 	w->path = p->path;
 	w->type = p->type;
+	w->query = p->query;
+	w->packed = p->packed;
 	w->raw_bytes = p->body.len;
-	compress_into(&w->body, &p->body);
-	buf_free(&p->body);
+	if (p->packed) {
+		w->body = p->body;
+	} else {
+		compress_into(&w->body, &p->body);
+		buf_free(&p->body);
+	}
 	make_room(c);
 	note_waiting(c);
 }
@@ -339,7 +348,8 @@ static void add_headers(const struct http_client *c, struct evhttp_request *r,
 	evhttp_add_header(headers, "Host", host);
 	evhttp_add_header(headers, "User-Agent", "eacgm/" EACGM_VERSION);
 	evhttp_add_header(headers, "Content-Type", w->type);
-	evhttp_add_header(headers, "Content-Encoding", "gzip");
+	if (!w->packed)
+		evhttp_add_header(headers, "Content-Encoding", "gzip");
 	for (size_t i = 0; i < c->o.headers_len; i++)
 		evhttp_add_header(headers, c->o.headers[i].name, c->o.headers[i].value);
 }
@@ -349,7 +359,7 @@ static bool ask(struct http_client *c)
 	const struct waiting *w = &c->queue.data[0];
 	const struct timeval late = {.tv_sec = (time_t)(c->o.timeout_ns / 1000000000),
 				     .tv_usec = (suseconds_t)(c->o.timeout_ns % 1000000000 / 1000)};
-	char *path = xasprintf("%s%s", c->o.to.path, w->path);
+	char *path = xasprintf("%s%s%s", c->o.to.path, w->path, w->query ? w->query : "");
 	struct evhttp_request *r = evhttp_request_new(on_answer, c);
 	if (r) {
 		add_headers(c, r, w);
@@ -494,8 +504,10 @@ void http_client_close(struct http_client *c, uint64_t most_ns)
 	free_events(c);
 	if (c->base)
 		event_base_free(c->base);
-	for (size_t i = 0; i < c->queue.len; i++)
+	for (size_t i = 0; i < c->queue.len; i++) {
 		buf_free(&c->queue.data[i].body);
+		free(c->queue.data[i].query);
+	}
 	vec_free(&c->queue);
 	http_tls_free(c->tls);
 	if (c->end_fd >= 0)

@@ -8,6 +8,7 @@
  * pieces it comes; answers have at most 64 KiB. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,8 @@ struct http_header {
 struct http_post {
 	const char *path; /* behind the URL's; borrowed for as long as the client lives */
 	const char *type; /* Content-Type, likewise */
+	char *query;	  /* "?a=b" behind the path, malloc'ed; NULL: none */
+	bool packed;	  /* the body is compressed in its own way: it goes as it is */
 	struct buf body;
 };
 
@@ -58,7 +61,7 @@ struct http_client_stats {
 /* The options' strings live as long as it. Starts no thread: what files say is read here. */
 int http_client_open(struct http_client **ret, const struct http_client_options *o, struct err *e);
 int http_client_start(struct http_client *c, struct err *e);
-/* On the client's thread. Takes the body. */
+/* On the client's thread. Takes the body and the query. */
 void http_client_put(struct http_client *c, struct http_post *p);
 /* From any thread. */
 void http_client_stats(struct http_client *c, struct http_client_stats *ret);

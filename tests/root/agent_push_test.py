@@ -396,5 +396,42 @@ def _(t):
     expect(a.p.wait(20) == 0, a.said())
 
 
+PROTO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/export/profile.proto")
+
+
+@test("--pprof-push: a profile of each process that ran, as Pyroscope takes them", 120)
+def _(t):
+    receiver = Receiver()
+    t.group = make_cgroup(t, "agent")
+    a = Agent(t, "--pprof-push", receiver.url(), "--pprof-header", "X-Scope-OrgID=7", "--layers",
+              "user", *probes(PUSH), group=t.group)
+    job = start_in(t, a.group, PYTHON, "-c", "import ctypes, sys\n"
+                   "push = ctypes.CDLL(sys.argv[1]).target_push\n"
+                   "def burn_in_python():\n"
+                   "    while True:\n"
+                   "        push(1)\n"
+                   "        sum(range(20000))\n"
+                   "burn_in_python()\n", target("libtarget.so"), RANK="3", SLURM_JOB_ID="47")
+    began = time.time()
+    t.wait_for(lambda: receiver.of("/ingest"), "a profile", 40)
+    p = receiver.of("/ingest")[-1]
+    name = p.query["name"]
+    expect(re.fullmatch(r"[\w.-]+\{pid=%d,host=[\w.-]+,rank=3,job=47\}" % job.pid, name), name)
+    expect(p.query["format"] == "pprof" and p.query["sampleRate"] == "99" and
+           began - 20 < int(p.query["from"]) < int(p.query["until"]) < time.time() + 1 and
+           p.headers["X-Scope-OrgID"] == "7", p.query)
+    text = subprocess.run(["protoc", "--decode=eacgm_pprof.Profile", "-I", os.path.dirname(PROTO),
+                           PROTO], input=p.pprof, capture_output=True).stdout.decode()
+    expect("burn_in_python" in text and 'string_table: "nanoseconds"' in text and
+           "sample {" in text, text[:3000])
+    weight = sum(map(int, re.findall(r"^  value: (\d+)$", text, re.M)))
+    expect(2e9 < weight < 15e9, "ten seconds of one processor: %d" % weight)
+    found = {labels["to"]: v for labels, v in a.samples()["eacgm_push_sent_total"]}
+    expect(set(found) == {"pprof"} and found["pprof"] >= 1, found)
+    n = len(receiver.of("/ingest"))
+    a.end()
+    expect(len(receiver.of("/ingest")) > n, "the last there was")
+
+
 if __name__ == "__main__":
     main()

@@ -12,6 +12,7 @@ import socket
 import ssl
 import struct
 import threading
+import urllib.parse
 
 ATTRIBUTES = "KeyValue*"
 SCHEMA = {
@@ -146,6 +147,16 @@ class Question:
         return found
 
 
+class Profile:
+    """A body of Pyroscope's /ingest: pprof, gzipped by who made it."""
+
+    def __init__(self, path, headers, wire):
+        self.path, _, query = path.partition("?")
+        self.query = {k: v[0] for k, v in urllib.parse.parse_qs(query, strict_parsing=True).items()}
+        assert "Content-Encoding" not in headers, headers
+        self.headers, self.pprof = headers, gzip.decompress(wire)
+
+
 class Receiver:
     """answer(path, n) -> (status, headers, body) of the n-th question, or None: it says nothing."""
 
@@ -193,7 +204,8 @@ class Receiver:
         status, headers, text = said
         if status == 200:
             try:
-                self.questions.append(Question(handler.path, handler.headers, body))
+                kind = Profile if handler.path.startswith("/ingest?") else Question
+                self.questions.append(kind(handler.path, handler.headers, body))
             except Exception as e:  # noqa: BLE001 - told by the test
                 self.wrong.append(repr(e))
         handler.send_response(status)

@@ -70,6 +70,10 @@ static const char whole[] = "listen: \"[::1]:9999\"\n"
 			    "  interval: 30s\n"
 			    "  headers: [\"Authorization=Bearer a=b\", X-Scope-OrgID=7]\n"
 			    "  ca: /etc/eacgm/ca.pem\n"
+			    "pprof:\n"
+			    "  url: http://pyroscope:4040\n"
+			    "  headers: X-Scope-OrgID=8\n"
+			    "  ca: /etc/eacgm/other.pem\n"
 			    "dcgm: false\n"
 			    "duration: 1h\n";
 
@@ -96,6 +100,9 @@ static void every_key(void **state)
 	assert_int_equal(o.pushed.interval_ns, 30000000000ULL);
 	assert_string_equal(o.pushed.ca_file, "/etc/eacgm/ca.pem");
 	assert_int_equal(args_count(&a, "otlp-header"), 2);
+	assert_string_equal(o.profiled.url, "http://pyroscope:4040");
+	assert_string_equal(args_get(&a, "pprof-header"), "X-Scope-OrgID=8");
+	assert_string_equal(o.profiled.ca_file, "/etc/eacgm/other.pem");
 	assert_string_equal(args_nth(&a, "otlp-header", 0), "Authorization=Bearer a=b");
 	assert_int_equal(args_count(&a, "pid"), 2);
 	assert_string_equal(args_nth(&a, "pid", 1), "13");
@@ -172,11 +179,11 @@ static void keys(void **state)
 	fails("folder: x\n",
 	      "a.yaml:1:1: folder: unknown key (known: listen, target, layers, probes, "
 	      "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-	      "freeze, otlp, dcgm, duration)");
+	      "freeze, otlp, pprof, dcgm, duration)");
 	fails("freeze.folder: x\n",
 	      "a.yaml:1:1: freeze.folder: unknown key (known: listen, target, "
 	      "layers, probes, catalogs, everything, budget, detect, "
-	      "alarms_per_hour, least_effect, freeze, otlp, dcgm, duration)");
+	      "alarms_per_hour, least_effect, freeze, otlp, pprof, dcgm, duration)");
 	fails("budget: 1%\nlayers: all\nbudget: 2%\n",
 	      "a.yaml:3:1: budget: given twice (first in line 1)");
 	fails("budget: 1%\ndetect: true\n",
@@ -206,6 +213,9 @@ static void values(void **state)
 	      "a.yaml:2:20: otlp.headers: 'X-B' is no NAME=VALUE");
 	fails("otlp:\n  headers: Content-Type=x\n",
 	      "a.yaml:2:12: otlp.headers: 'Content-Type' is set by eacgm itself");
+	fails("pprof:\n  url: ftp://x\n",
+	      "a.yaml:2:8: pprof.url: 'ftp://x' is no http://HOST:PORT or "
+	      "https://HOST:PORT");
 	fails("otlp: http://x\n", "a.yaml:1:7: otlp: expected keys and values, found text");
 	fails("dcgm: 1\n", "a.yaml:1:7: dcgm: takes true or false, not '1'");
 	fails("detect: [true]\n", "a.yaml:1:9: detect: expected a value, found a list");
@@ -225,7 +235,7 @@ static void files(void **state)
 	fails("a\n", "a.yaml:1:1: expected keys and values, found text");
 	fails("a: &x b\n", "a.yaml:1:1: a: unknown key (known: listen, target, layers, probes, "
 			   "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-			   "freeze, otlp, dcgm, duration)");
+			   "freeze, otlp, pprof, dcgm, duration)");
 	fails("listen: &x b\n", "a.yaml:1:9: anchors (&name) are not supported");
 	fails("listen: *x\n", "a.yaml:1:9: aliases (*name) are not supported");
 	fails("listen: !!str x\n", "a.yaml:1:9: tags (!name) are not supported");
@@ -277,8 +287,8 @@ static void the_pages_example(void **state)
 	for (const struct opt_def *o = cmd_agent.options; o->name; o++) {
 		char *key = xasprintf("%s:", o->name);
 		if (strcmp(o->name, "config") != 0 && strncmp(o->name, "freeze", 6) != 0 &&
-		    strncmp(o->name, "otlp-", 5) != 0 && strcmp(o->name, "no-dcgm") != 0 &&
-		    strcmp(o->name, "all") != 0) {
+		    strncmp(o->name, "otlp-", 5) != 0 && strncmp(o->name, "pprof-", 6) != 0 &&
+		    strcmp(o->name, "no-dcgm") != 0 && strcmp(o->name, "all") != 0) {
 			char *at = key;
 			while ((at = strchr(at, '-')))
 				*at = '_';
