@@ -26,6 +26,10 @@ static const struct known {
 	const char *option;
 } known[] = {
 	{"listen", ONE, "listen"},
+	{"tls", GROUP, NULL},
+	{"tls.cert", ONE, "tls-cert"},
+	{"tls.key", ONE, "tls-key"},
+	{"token_file", ONE, "token-file"},
 	{"target", GROUP, "all"}, /* 'target: all' */
 	{"target.pid", MANY, "pid"},
 	{"target.cgroup", ONE, "cgroup"},

@@ -1,7 +1,9 @@
 /* agent_options.c - reads them, each by itself: agent_config.c checks one at a time. */
 #include "cli/agent_options.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
 
 #include "cli/alarm_options.h"
@@ -24,9 +26,19 @@
 #define OTLP_MOST_NS	 3600000000000ULL
 #define OTLP_TIMEOUT_NS	 10000000000ULL
 
-static bool is_loopback(const char *address)
+static bool is_address(const char *address, bool *ret_loopback)
 {
-	return !strncmp(address, "127.", 4) || !strcmp(address, "::1");
+	struct in_addr v4;
+	struct in6_addr v6;
+	*ret_loopback = false;
+	if (inet_pton(AF_INET, address, &v4) == 1) {
+		*ret_loopback = ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+		return true;
+	}
+	if (inet_pton(AF_INET6, address, &v6) != 1)
+		return false;
+	*ret_loopback = IN6_IS_ADDR_LOOPBACK(&v6);
+	return true;
 }
 
 /* "127.0.0.1:9477", "[::1]:9477". */
@@ -48,11 +60,36 @@ static int read_listen(struct agent_options *o, const struct args *a, struct err
 	memcpy(o->where.address, text + bracket, len);
 	o->where.address[len] = 0;
 	o->where.port = (uint16_t)port;
-	if (!is_loopback(o->where.address))
-		return err_set(e, EINVAL,
-			       "--listen: '%s' is no loopback address (127.0.0.1, [::1]); there is "
-			       "no TLS and no token yet, so the agent serves this host alone",
+	bool loopback;
+	if (!is_address(o->where.address, &loopback))
+		return err_set(e, EINVAL, "--listen: '%s' is no address, as 127.0.0.1 or [::1]",
 			       o->where.address);
+	return 0;
+}
+
+int agent_options_check_listen(const struct agent_options *o, struct err *e)
+{
+	bool loopback;
+	bool tls = o->where.cert_file && o->where.key_file;
+	if (!o->where.cert_file != !o->where.key_file)
+		return err_set(e, EINVAL,
+			       "--tls-cert and --tls-key are given together, or neither");
+	if (is_address(o->where.address, &loopback) && loopback)
+		return 0;
+	if (tls && o->where.token_file)
+		return 0;
+	return err_set(e, EINVAL,
+		       "--listen: '%s' is no loopback address (127.0.0.1, [::1]): that wants "
+		       "--tls-cert, --tls-key and --token-file",
+		       o->where.address);
+}
+
+static int read_files_of_listener(struct agent_options *o, const struct args *a, struct err *e)
+{
+	(void)e;
+	o->where.cert_file = args_get(a, "tls-cert");
+	o->where.key_file = args_get(a, "tls-key");
+	o->where.token_file = args_get(a, "token-file");
 	return 0;
 }
 
@@ -193,6 +230,9 @@ static const struct {
 	int (*read)(struct agent_options *o, const struct args *a, struct err *e);
 } readers[] = {
 	{"listen", read_listen},
+	{"tls-cert", read_files_of_listener},
+	{"tls-key", read_files_of_listener},
+	{"token-file", read_files_of_listener},
 	{"budget", read_budget},
 	{"duration", read_duration},
 	{"alarms-per-hour", read_alarms},

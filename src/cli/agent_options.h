@@ -12,6 +12,7 @@ struct agent_options {
 	struct {
 		char address[64];
 		uint16_t port;
+		const char *cert_file, *key_file, *token_file; /* NULL: not told */
 	} where;
 	bool detects, dcgm;
 	double budget; /* share of the jobs' processor time, 0: none */
@@ -24,6 +25,10 @@ struct agent_options {
 
 /* All options; strings are those of a. -EINVAL with a sentence. */
 int agent_options_read(struct agent_options *ret, const struct args *a, struct err *e);
+
+/* Whether it may listen there: TLS wants both of its files, and an address that is no loopback's
+ * wants TLS and a token. */
+int agent_options_check_listen(const struct agent_options *o, struct err *e);
 
 /* Whether one option has a value that it takes, whatever the others are. */
 int agent_options_check(const struct args *a, const char *name, struct err *e);

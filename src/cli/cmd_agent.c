@@ -38,8 +38,15 @@ static const struct opt_def options[] = {
 	 "Also take options from this file, in YAML: docs/agent.md. What is given here wins.", NULL,
 	 OPT_FILE},
 	{0, "listen", "ADDRESS:PORT",
-	 "Serve here: a loopback address, 127.0.0.1:9477 unless told. Port 0: one that is free.",
+	 "Serve here: 127.0.0.1:9477 unless told. Port 0: one that is free. An address that is no "
+	 "loopback's wants the next three.",
 	 NULL, 0},
+	{0, "tls-cert", "FILE", "Serve by TLS: the certificate, in PEM, with those that signed it.",
+	 NULL, OPT_FILE},
+	{0, "tls-key", "FILE", "Its key, in PEM.", NULL, OPT_FILE},
+	{0, "token-file", "FILE",
+	 "Answer only who says the token that is in this file: Authorization: Bearer TOKEN.", NULL,
+	 OPT_FILE},
 	{0, "budget", "PCT",
 	 "What tracing may cost the jobs, of their processor time: 1% unless told.", NULL, 0},
 	{0, "detect", NULL, "Look for what is not normal, and why; there is no budget then.", NULL,
@@ -175,6 +182,8 @@ static int wanted_make(struct wanted *w, const struct args *given, struct err *e
 	agent_config_merge(&w->args, given, &w->config);
 	if (agent_options_read(&w->options, &w->args, e) || complete_push(&w->options.pushed, e))
 		return EXIT_USAGE; /* the file's were checked */
+	if (agent_options_check_listen(&w->options, e))
+		return blamed(w, given, "listen", "listen", EXIT_USAGE, e);
 	if (catalog_from_args(&w->catalog, &w->args, e))
 		return blamed(w, given, "catalog", "probe", 1, e);
 	if (layers_from_args(&w->session.layers, &w->catalog, &w->args, e))
@@ -256,8 +265,10 @@ static void say_addresses(struct running *r, const struct agent_options *o,
 			  const struct http_server *server)
 {
 	bool v6 = strchr(o->where.address, ':') != NULL;
-	char *text = xasprintf(v6 ? "serves http://[%s]:%u/metrics" : "serves http://%s:%u/metrics",
-			       o->where.address, http_server_port(server));
+	char *text = xasprintf(v6 ? "serves %s://[%s]:%u/metrics%s" : "serves %s://%s:%u/metrics%s",
+			       o->where.cert_file ? "https" : "http", o->where.address,
+			       http_server_port(server),
+			       o->where.token_file ? ", to who says the token" : "");
 	agent_say(&r->agent, text);
 	free(text);
 	if (r->agent.profile) {
@@ -301,8 +312,15 @@ static int run_agent(const struct args *given, struct wanted *w, struct err *e)
 {
 	struct running r = {.agent.dcgm = w->options.dcgm, .given = given};
 	struct http_server *server = NULL;
-	int rc = http_server_open(&server, w->options.where.address, w->options.where.port,
-				  agent_routes, agent_routes_len, &r.agent, e);
+	const struct http_server_options o = {.address = w->options.where.address,
+					      .port = w->options.where.port,
+					      .cert_file = w->options.where.cert_file,
+					      .key_file = w->options.where.key_file,
+					      .token_file = w->options.where.token_file,
+					      .routes = agent_routes,
+					      .routes_len = agent_routes_len,
+					      .ctx = &r.agent};
+	int rc = http_server_open(&server, &o, e);
 	if (rc)
 		return rc;
 	rc = run_open(&r, w, server, e);

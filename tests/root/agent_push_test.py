@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 
-from agents import Agent, start_in
+from agents import Agent, certificate, start_in
 from cgroups import make_cgroup
 from gpu import fake_nvml
 from harness import EACGM, PUSH, PYTHON, expect, main, needs_torch, probes, skip, target, test
@@ -323,19 +323,6 @@ def _(t):
         began = time.monotonic()
         a.end()
         expect(time.monotonic() - began < 20, "its end waits")
-
-
-def certificate(t, name):
-    """(certificate, key) of a host that signs for itself."""
-    cert, key = t.path(name + ".pem"), t.path(name + ".key")
-    try:
-        made = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key,
-                               "-out", cert, "-days", "2", "-subj", "/CN=" + name, "-addext",
-                               "subjectAltName=DNS:%s,IP:127.0.0.1" % name], capture_output=True)
-    except FileNotFoundError:
-        skip("openssl is not installed")
-    expect(made.returncode == 0, made.stderr)
-    return cert, key
 
 
 @test("https: a receiver with the right certificate, and one that nobody signed for", 90)

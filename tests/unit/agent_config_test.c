@@ -48,6 +48,10 @@ static void read_both(struct agent_options *ret, struct args *merged, struct age
 }
 
 static const char whole[] = "listen: \"[::1]:9999\"\n"
+			    "tls:\n"
+			    "  cert: /etc/eacgm/cert.pem\n"
+			    "  key: /etc/eacgm/key.pem\n"
+			    "token_file: /etc/eacgm/token\n"
 			    "target:\n"
 			    "  pid: [12, 13]\n"
 			    "layers: [cuda, nccl]\n"
@@ -86,6 +90,9 @@ static void every_key(void **state)
 	read_both(&o, &a, &c, whole, 0, NULL);
 	assert_string_equal(o.where.address, "::1");
 	assert_int_equal(o.where.port, 9999);
+	assert_string_equal(o.where.cert_file, "/etc/eacgm/cert.pem");
+	assert_string_equal(o.where.key_file, "/etc/eacgm/key.pem");
+	assert_string_equal(o.where.token_file, "/etc/eacgm/token");
 	assert_true(o.detects && !o.dcgm && o.budget == 0);
 	assert_int_equal(o.duration_ns, 3600000000000ULL);
 	assert_true(o.judged.alarms_per_hour == 0.5 && o.judged.least_effect == 0.2);
@@ -176,12 +183,12 @@ static void keys(void **state)
 	fails("freeze:\n  colour: x\n",
 	      "a.yaml:2:3: freeze.colour: unknown key (known: folder, before, after, memory_mb, "
 	      "files, max_bytes, max_age)");
-	fails("folder: x\n",
-	      "a.yaml:1:1: folder: unknown key (known: listen, target, layers, probes, "
-	      "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-	      "freeze, otlp, pprof, dcgm, duration)");
+	fails("folder: x\n", "a.yaml:1:1: folder: unknown key (known: listen, tls, token_file, "
+			     "target, layers, probes, "
+			     "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
+			     "freeze, otlp, pprof, dcgm, duration)");
 	fails("freeze.folder: x\n",
-	      "a.yaml:1:1: freeze.folder: unknown key (known: listen, target, "
+	      "a.yaml:1:1: freeze.folder: unknown key (known: listen, tls, token_file, target, "
 	      "layers, probes, catalogs, everything, budget, detect, "
 	      "alarms_per_hour, least_effect, freeze, otlp, pprof, dcgm, duration)");
 	fails("budget: 1%\nlayers: all\nbudget: 2%\n",
@@ -194,9 +201,10 @@ static void values(void **state)
 {
 	(void)state;
 	fails("budget: much\n", "a.yaml:1:9: budget: 'much' is not a percentage from 0.1 to 100");
-	fails("listen: 0.0.0.0:1\n",
-	      "a.yaml:1:9: listen: '0.0.0.0' is no loopback address (127.0.0.1, [::1]); there is "
-	      "no TLS and no token yet, so the agent serves this host alone");
+	fails("listen: localhost:1\n",
+	      "a.yaml:1:9: listen: 'localhost' is no address, as 127.0.0.1 or [::1]");
+	fails("listen: 127.x.example:1\n",
+	      "a.yaml:1:9: listen: '127.x.example' is no address, as 127.0.0.1 or [::1]");
 	fails("freeze:\n  memory_mb: 0\n",
 	      "a.yaml:2:14: freeze.memory_mb: takes a number of 1 to 1024, not '0'");
 	fails("freeze: {before: 2h}", "a.yaml:1:18: freeze.before: takes a time of 0 to 600 s, as "
@@ -228,14 +236,46 @@ static void values(void **state)
 	fails("listen: \"a\\0b\"\n", "a.yaml:1:9: listen: holds a control character");
 }
 
+static void where_it_may_listen(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text, *says; /* NULL: it may */
+	} cases[] = {
+		{"listen: 127.9.9.9:1\n", NULL},
+		{"listen: \"[::1]:1\"\ntoken_file: /t\n", NULL},
+		{"tls: {cert: /c, key: /k}\n", NULL},
+		{"listen: 0.0.0.0:1\ntls: {cert: /c, key: /k}\ntoken_file: /t\n", NULL},
+		{"listen: \"[::]:1\"\ntls: {cert: /c, key: /k}\n",
+		 "--listen: '::' is no loopback address (127.0.0.1, [::1]): that wants --tls-cert, "
+		 "--tls-key and --token-file"},
+		{"listen: 10.0.0.1:1\ntoken_file: /t\n",
+		 "--listen: '10.0.0.1' is no loopback address (127.0.0.1, [::1]): that wants "
+		 "--tls-cert, --tls-key and --token-file"},
+		{"tls: {key: /k}\n", "--tls-cert and --tls-key are given together, or neither"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct agent_config c;
+		struct agent_options o;
+		struct args a;
+		struct err e = {""};
+		read_both(&o, &a, &c, cases[i].text, 0, NULL);
+		assert_int_equal(agent_options_check_listen(&o, &e), cases[i].says ? -EINVAL : 0);
+		assert_string_equal(e.msg, cases[i].says ? cases[i].says : "");
+		args_free(&a);
+		agent_config_free(&c);
+	}
+}
+
 static void files(void **state)
 {
 	(void)state;
 	fails("- a\n", "a.yaml:1:1: expected keys and values, found a list");
 	fails("a\n", "a.yaml:1:1: expected keys and values, found text");
-	fails("a: &x b\n", "a.yaml:1:1: a: unknown key (known: listen, target, layers, probes, "
-			   "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-			   "freeze, otlp, pprof, dcgm, duration)");
+	fails("a: &x b\n",
+	      "a.yaml:1:1: a: unknown key (known: listen, tls, token_file, target, layers, probes, "
+	      "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
+	      "freeze, otlp, pprof, dcgm, duration)");
 	fails("listen: &x b\n", "a.yaml:1:9: anchors (&name) are not supported");
 	fails("listen: *x\n", "a.yaml:1:9: aliases (*name) are not supported");
 	fails("listen: !!str x\n", "a.yaml:1:9: tags (!name) are not supported");
@@ -288,7 +328,8 @@ static void the_pages_example(void **state)
 		char *key = xasprintf("%s:", o->name);
 		if (strcmp(o->name, "config") != 0 && strncmp(o->name, "freeze", 6) != 0 &&
 		    strncmp(o->name, "otlp-", 5) != 0 && strncmp(o->name, "pprof-", 6) != 0 &&
-		    strcmp(o->name, "no-dcgm") != 0 && strcmp(o->name, "all") != 0) {
+		    strncmp(o->name, "tls-", 4) != 0 && strcmp(o->name, "no-dcgm") != 0 &&
+		    strcmp(o->name, "all") != 0) {
 			char *at = key;
 			while ((at = strchr(at, '-')))
 				*at = '_';
@@ -329,6 +370,7 @@ int main(void)
 		cmocka_unit_test(targets),
 		cmocka_unit_test(keys),
 		cmocka_unit_test(values),
+		cmocka_unit_test(where_it_may_listen),
 		cmocka_unit_test(files),
 		cmocka_unit_test(blame),
 		cmocka_unit_test(the_pages_example),
