@@ -48,7 +48,8 @@ struct http_client {
 	struct evhttp_request *question; /* under way, of the first in the queue; NULL: none is */
 	bool stale;			 /* the connection is to be freed */
 	bool ending;
-	int family; /* of a name's addresses: that which is tried, and was found to work */
+	int family;   /* of a name's addresses: that which is tried, or was found to work */
+	bool reached; /* the server has answered by it, whatever it said */
 	uint64_t wait_ns, not_before_ns, random;
 	char why[WHY_BYTES];	/* it failed last, "": it did not */
 	const char *refused_by; /* the path that was refused last, so that it is said once */
@@ -188,7 +189,9 @@ static void try_again(struct http_client *c, const char *why, uint64_t in_ns)
 {
 	clear_question(c);
 	c->stale = true;
-	c->family = c->family == AF_INET ? AF_INET6 : AF_INET;
+	if (!c->reached) /* by that family of addresses */
+		c->family = c->family == AF_INET ? AF_INET6 : AF_INET;
+	c->reached = false;
 	COUNT(c, failures, 1);
 	if (!c->why[0])
 		say(c, "cannot push to %s://%s:%u: %s; tries again", scheme_of(c), c->o.to.host,
@@ -268,6 +271,7 @@ static void on_answer(struct evhttp_request *r, void *arg)
 {
 	struct http_client *c = arg;
 	int status = r ? evhttp_request_get_response_code(r) : 0;
+	c->reached = status != 0;
 	if (!status) {
 		try_again(c, why_failed(c), 0);
 	} else if (status >= 200 && status < 300) {
@@ -298,10 +302,7 @@ static void free_connection(struct http_client *c)
 {
 	if (c->connection) /* with what is under way on it */
 		evhttp_connection_free(c->connection);
-	if (c->dns) /* the next one reads what the host says of servers of names anew */
-		evdns_base_free(c->dns, 0);
 	c->connection = NULL;
-	c->dns = NULL;
 	c->stale = false;
 }
 
@@ -312,6 +313,20 @@ static void on_close(struct evhttp_connection *connection, void *arg)
 		c->stale = true;
 }
 
+/* It lives as long as the client: libevent may still call back for a name that nobody waits for any
+ * more. What the host says of its servers is read each time, its own names but once. */
+static void look_for_names(struct http_client *c)
+{
+	if (!c->dns) {
+		c->dns = evdns_base_new(c->base, EVDNS_BASE_INITIALIZE_NAMESERVERS);
+		return;
+	}
+	evdns_base_clear_nameservers_and_suspend(c->dns);
+	evdns_base_resolv_conf_parse(c->dns, DNS_OPTIONS_ALL & ~DNS_OPTION_HOSTSFILE,
+				     "/etc/resolv.conf");
+	evdns_base_resume(c->dns);
+}
+
 static bool connect_to(struct http_client *c)
 {
 	const struct http_url *to = &c->o.to;
@@ -320,7 +335,7 @@ static bool connect_to(struct http_client *c)
 	if (c->tls && !b)
 		return false;
 	if (is_name)
-		c->dns = evdns_base_new(c->base, EVDNS_BASE_INITIALIZE_NAMESERVERS);
+		look_for_names(c);
 	if (!is_name || c->dns)
 		c->connection = evhttp_connection_base_bufferevent_new(c->base, c->dns, b, to->host,
 								       to->port);
@@ -501,6 +516,8 @@ void http_client_close(struct http_client *c, uint64_t most_ns)
 	if (c->runs && eventfd_write(c->end_fd, 1) == 0)
 		pthread_join(c->thread, NULL);
 	free_connection(c);
+	if (c->dns)
+		evdns_base_free(c->dns, 0);
 	free_events(c);
 	if (c->base)
 		event_base_free(c->base);

@@ -325,6 +325,19 @@ def _(t):
         expect(time.monotonic() - began < 20, "its end waits")
 
 
+@test("a name that nobody knows, and an end while it is looked for", 60)
+def _(t):
+    a = agent(t, "http://no-such-host.invalid:4318", env={"OTEL_EXPORTER_OTLP_TIMEOUT": "1000"})
+    t.wait_for(lambda: counts(a)["failures"] >= 3, "attempts", 40)
+    began = time.monotonic()
+    a.get()
+    expect(time.monotonic() - began < 1, "a scrape waits")
+    a.end()
+    a = agent(t, "https://no-such-host.invalid", env={"OTEL_EXPORTER_OTLP_TIMEOUT": "60000"})
+    time.sleep(1.5)  # it looks, or has been told
+    a.end()
+
+
 @test("https: a receiver with the right certificate, and one that nobody signed for", 90)
 def _(t):
     tls = certificate(t, "localhost")
