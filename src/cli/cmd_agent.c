@@ -97,6 +97,7 @@ static const struct cmd_example examples[] = {
 	{"sudo eacgm agent", "all jobs of this host, on a budget of 1 % of their time"},
 	{"curl -s http://127.0.0.1:9477/metrics", "what it knows"},
 	{"sudo eacgm agent --detect", "and what was not normal"},
+	{"sudo eacgm agent --otlp http://127.0.0.1:4318", "and to a collector of OpenTelemetry"},
 	{"sudo eacgm agent -c /etc/eacgm/agent.yaml", "with the options of a file"},
 	{0},
 };

@@ -140,7 +140,8 @@ static const struct attribute_name {
 	{"world_size", "eacgm.world_size", true},
 	{"cause", "eacgm.cause", false},
 	{"kind", "eacgm.step.kind", false},
-	{"signal", "eacgm.signal", false},
+	{"signal", "eacgm.push.signal", false},
+	{"to", "eacgm.push.to", false},
 	{"version", "service.version", false},
 	{"of", "eacgm.of", false},
 };
