@@ -19,10 +19,11 @@
 #define EACGM_VERSION "unknown"
 #endif
 
-#define LATE_NS	    1000000000ULL /* rows of different CPUs come so much after another */
-#define PAIRS	    64		  /* headers, attributes of the resource */
-#define QUEUE_BYTES (8u << 20)
-#define TYPE	    "application/x-protobuf"
+#define LATE_NS	     1000000000ULL /* rows of different CPUs come so much after another */
+#define PAIRS	     64		   /* headers, attributes of the resource */
+#define CLOCK_SET_NS 10000000
+#define QUEUE_BYTES  (8u << 20)
+#define TYPE	     "application/x-protobuf"
 
 static const char metrics_path[] = "/v1/metrics", logs_path[] = "/v1/logs",
 		  traces_path[] = "/v1/traces";
@@ -34,6 +35,7 @@ struct agent_push {
 	struct http_header header_list[PUSH_PAIRS];
 	struct otlp_about about;
 	char *url;
+	uint64_t events_offset_ns;
 	uint64_t offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC at first: starts stay the same */
 	atomic_bool ending;
 	pthread_mutex_t lock;	/* of the rest */
@@ -103,12 +105,22 @@ static void put(struct http_client *c, const char *path, struct buf *body)
 		http_client_put(c, &(struct http_post){.path = path, .type = TYPE, .body = *body});
 }
 
+/* Where two pushes meet their times are to be the same: it changes when the clock was set. */
+static uint64_t offset_of_events(struct agent_push *p, uint64_t offset_ns)
+{
+	int64_t by_ns = (int64_t)(offset_ns - p->events_offset_ns);
+	if (by_ns > CLOCK_SET_NS || by_ns < -CLOCK_SET_NS)
+		p->events_offset_ns = offset_ns;
+	return p->events_offset_ns;
+}
+
 static void on_due(void *ctx, struct http_client *c)
 {
 	struct agent_push *p = ctx;
 	struct agent *a = p->agent;
 	struct buf metrics = {0}, logs = {0}, spans = {0};
-	uint64_t began_ns = monotonic_ns(), now_ns = realtime_ns(), offset_ns = now_ns - began_ns;
+	uint64_t began_ns = monotonic_ns(), now_ns = realtime_ns();
+	uint64_t offset_ns = offset_of_events(p, now_ns - began_ns);
 	agent_metrics_otlp(a, &metrics, &p->about, now_ns, p->offset_ns);
 	otlp_events_write_logs(a->events, &logs, &p->about, offset_ns);
 	otlp_events_write_spans(a->events, &spans, &p->about, offset_ns,
@@ -225,7 +237,7 @@ int agent_push_open(struct agent_push **ret, const struct push_wanted *w, struct
 	pthread_mutex_init(&p->lock, NULL);
 	p->agent = a;
 	p->url = xstrdup(w->url);
-	p->offset_ns = realtime_ns() - monotonic_ns();
+	p->offset_ns = p->events_offset_ns = realtime_ns() - monotonic_ns();
 	int rc = read_headers(p, w, e);
 	if (!rc)
 		rc = read_resource(p, w, e);

@@ -203,6 +203,38 @@ def _(t):
     a.end()
 
 
+@test("an incident is a log when it is told, and a log and a span when it has ended", 300)
+def _(t):
+    needs_torch()
+    receiver = Receiver()
+    a = agent(t, receiver, "--detect")
+    job = start_in(t, a.group, PYTHON, JOB, "200", "60", "75")
+
+    def logs():
+        return [log for log in receiver.rows("/v1/logs") if log["event_name"] == "eacgm.incident"]
+
+    def spans():
+        return [s for s in receiver.rows("/v1/traces") if "eacgm.incident.id" in attributes(s)]
+    t.wait_for(spans, "the end of an incident: %s" % a.said(), 200)
+    span = spans()[0]
+    labels = attributes(span)
+    mine = [log for log in logs() if log["trace_id"] == span["trace_id"]]
+    expect(len(mine) >= 2 and mine[-1]["body"]["string_value"] == span["name"], mine)
+    for log in mine:
+        found = attributes(log)
+        expect(log["severity_number"] == 13 and found["eacgm.incident.id"] ==
+               labels["eacgm.incident.id"] and found["process.pid"] == job.pid and
+               0 <= found["eacgm.incident.confidence"] <= 1 and found["eacgm.incident.cost"] > 0 and
+               found["eacgm.incident.cause"] and found["eacgm.incident.advice"] and
+               log["time_unix_nano"] <= log["observed_time_unix_nano"], log)
+    expect([attributes(log)["eacgm.incident.ended"] for log in mine][-1] and
+           not attributes(mine[0])["eacgm.incident.ended"], mine)
+    expect(5e9 < span["end_time_unix_nano"] - span["start_time_unix_nano"] < 40e9 and
+           span["status"]["code"] == 2, span)
+    t.kill(job)
+    a.end()
+
+
 def counts(a):
     found = a.samples()
     return {name: int(found["eacgm_push_%s_total" % name][0][1])
