@@ -126,11 +126,27 @@ static char *query_of(const struct agent_profile *p, uint32_t pid, const struct 
 	return (char *)b.data;
 }
 
+/* A window keeps its last block of rows, so that what was told before is left out by its time,
+ * which trees count from the first process that is there. */
+static uint64_t time_in(const struct row_source *rows, uint64_t ns)
+{
+	const struct rec_tables *t = rows->tables;
+	for (size_t i = 0; i < t->processes.len; i++) {
+		uint64_t start_ns = t->processes.data[i].start_ns;
+		if (start_ns)
+			return ns > start_ns ? ns - start_ns : 0;
+	}
+	return ns;
+}
+
 /* Whether there are samples of it. */
 static bool write_profile(struct buf *ret, const struct row_source *rows, uint32_t pid,
-			  uint64_t from_realtime_ns, uint64_t duration_ns)
+			  uint64_t from_ns, uint64_t from_realtime_ns, uint64_t duration_ns)
 {
-	const struct flame_options o = {.kind = FLAME_CPU, .pid = pid, .demangle = demangle};
+	const struct flame_options o = {.kind = FLAME_CPU,
+					.pid = pid,
+					.from_ns = time_in(rows, from_ns),
+					.demangle = demangle};
 	struct calltree tree;
 	struct err e;
 	char *text = NULL;
@@ -171,7 +187,8 @@ static void make_profiles(struct agent_profile *p, const struct live_series *s, 
 	const struct row_source *rows = live_window_as_taken(p->window);
 	for (size_t i = 0; i < p->npids; i++) {
 		struct profile made = {0};
-		if (write_profile(&made.body, rows, p->pids[i], from_ns, now_ns - p->begun_ns)) {
+		if (write_profile(&made.body, rows, p->pids[i], p->begun_ns, from_ns,
+				  now_ns - p->begun_ns)) {
 			made.query = query_of(p, p->pids[i], live_series_process(s, p->pids[i]),
 					      from_ns / 1000000000, until_ns / 1000000000);
 			keep(p, &made);

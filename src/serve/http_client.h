@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "serve/http_url.h"
 
-#define HTTP_CLIENT_POSTS 64
+#define HTTP_CLIENT_POSTS 128
 
 struct http_header {
 	const char *name, *value;
