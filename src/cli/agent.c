@@ -9,9 +9,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/agent_profile.h"
+#include "cli/agent_push.h"
 #include "cli/live_anomalies.h"
 #include "incident/anomaly_text.h"
 #include "report/report_anomalies.h"
+#include "serve/exposition.h"
+#include "serve/otlp_metrics.h"
 #include "session/live_names.h"
 #include "web/web_page.h"
 
@@ -53,19 +57,29 @@ static bool is_trigger(const char *name)
 	       !strcmp(name, "collective_mismatch");
 }
 
+static void note_error(struct agent *a, const struct session_view *v, const struct m_event *e)
+{
+	if (a->events)
+		otlp_events_error(a->events, e->time_ns, live_string(v, e->name),
+				  live_string(v, e->entity), live_string(v, e->text));
+	if (!a->flight)
+		return;
+	char *why = xasprintf("%s of %s: %s", live_string(v, e->name), live_string(v, e->entity),
+			      live_string(v, e->text));
+	flight_trigger(a->flight, e->time_ns, why);
+	free(why);
+}
+
 static void look_for_triggers(struct agent *a, const struct session_view *v)
 {
-	flight_batch(a->flight, v);
+	if (a->flight)
+		flight_batch(a->flight, v);
 	for (size_t i = 0; i < v->batch->events.len; i++) {
 		const struct m_event *e = &v->batch->events.data[i];
-		if (!is_trigger(live_string(v, e->name)))
-			continue;
-		char *why = xasprintf("%s of %s: %s", live_string(v, e->name),
-				      live_string(v, e->entity), live_string(v, e->text));
-		flight_trigger(a->flight, e->time_ns, why);
-		free(why);
+		if (is_trigger(live_string(v, e->name)))
+			note_error(a, v, e);
 	}
-	if (freeze_asked) {
+	if (freeze_asked && a->flight) {
 		freeze_asked = 0;
 		flight_trigger(a->flight, 0, "SIGUSR1");
 	}
@@ -80,6 +94,53 @@ static void on_written(void *ctx, const char *path, const char *why, const struc
 	free(text);
 }
 
+/* ---- what is pushed ---- */
+
+static void on_step_end(void *ctx, const struct live_steps_view *of, uint64_t end_ns, bool first)
+{
+	struct agent *a = ctx;
+	if (agent_series_sees(&a->series, of->marker)) /* this thread alone writes them */
+		otlp_events_step_end(a->events,
+				     &(struct otlp_step_end){of->pid, of->kind, end_ns, first});
+}
+
+static int64_t bytes_of(const struct session_view *v, const struct m_probe *probe,
+			const struct m_call *c)
+{
+	for (unsigned i = 0; i < c->nargs && i < MODEL_MAX_ARGS; i++)
+		if (!strcmp(live_string(v, probe->arg_names[i]), "bytes"))
+			return (int64_t)c->args[i];
+	return -1;
+}
+
+static void note_collective(struct agent *a, const struct session_view *v,
+			    const struct m_probe *probe, const struct m_call *c)
+{
+	const struct m_thread *t = v->names->thread(v->names->ctx, c->thread);
+	if (t)
+		otlp_events_collective(
+			a->events, &(struct otlp_collective){.pid = t->pid,
+							     .tid = t->tid,
+							     .name = live_string(v, probe->name),
+							     .layer = live_string(v, probe->layer),
+							     .start_ns = c->start_ns,
+							     .end_ns = c->start_ns + c->dur_ns,
+							     .bytes = bytes_of(v, probe, c),
+							     .failed = c->flags & CALL_ERROR});
+}
+
+/* Between ranks: roles "collective" and "p2p" (docs/catalog.md). */
+static void look_for_collectives(struct agent *a, const struct session_view *v)
+{
+	for (size_t i = 0; i < v->batch->calls.len; i++) {
+		const struct m_call *c = &v->batch->calls.data[i];
+		const struct m_probe *probe = v->names->probe(v->names->ctx, c->probe);
+		const char *role = probe ? live_string(v, probe->role) : "";
+		if (!strcmp(role, "collective") || !strcmp(role, "p2p"))
+			note_collective(a, v, probe, c);
+	}
+}
+
 /* ---- what there is at a batch ---- */
 
 static void on_batch(void *ctx, const struct session_view *v)
@@ -88,8 +149,10 @@ static void on_batch(void *ctx, const struct session_view *v)
 	uint64_t now_ns = monotonic_ns();
 	if (a->detect)
 		session_detect_batch(a->detect, v);
-	if (a->flight)
+	if (a->flight || a->events)
 		look_for_triggers(a, v);
+	if (a->events)
+		look_for_collectives(a, v);
 	watch_steps_batch(a->steps, v, now_ns);
 	pthread_mutex_lock(&a->lock);
 	a->last_batch_ns = now_ns;
@@ -102,6 +165,8 @@ static void on_batch(void *ctx, const struct session_view *v)
 		a->steps_taken_ns = now_ns;
 	}
 	pthread_mutex_unlock(&a->lock);
+	if (a->profile) /* this thread alone writes the series */
+		agent_profile_batch(a->profile, v, &a->series, now_ns);
 	notify_alive(&a->notify, now_ns); /* what /healthz looks at as well */
 }
 
@@ -112,6 +177,8 @@ static void on_end(void *ctx, const struct session_view *v)
 		session_detect_end(a->detect, v);
 	if (a->flight)
 		flight_end(a->flight, v);
+	if (a->profile)
+		agent_profile_end(a->profile, &a->series, monotonic_ns());
 }
 
 static void on_anomaly(void *ctx, const struct anomaly *found)
@@ -156,6 +223,30 @@ static void keep_incident(json_t *list, const struct incident_said *told)
 		json_array_remove(list, 0);
 }
 
+static void push_incident(struct agent *a, const struct incident_said *told, const char *sentence)
+{
+	const struct m_incident *row = told->row;
+	const char *cause = incident_text(told, row->cause),
+		   *culprit = incident_text(told, row->culprit);
+	otlp_events_incident(
+		a->events,
+		&(struct otlp_incident){
+			.id = row->id,
+			.onset_ns = row->onset_ns,
+			.end_ns = row->end_ns,
+			.pid = row->pid,
+			.culprit_pid = row->culprit_pid,
+			.ended = row->ended,
+			.cost_ns = row->cost_ns,
+			.confidence = row->confidence,
+			.sentence = sentence,
+			.cause = cause,
+			.runner_up = incident_text(told, row->runner_up),
+			.culprit = culprit[0] ? culprit : incident_text(told, row->culprit_name),
+			.culprit_kind = incident_text(told, row->culprit_kind),
+			.advice = incident_advice(cause)});
+}
+
 static void on_incident(void *ctx, const struct incident_said *told)
 {
 	struct agent *a = ctx;
@@ -165,6 +256,8 @@ static void on_incident(void *ctx, const struct incident_said *told)
 	char *text = xasprintf("%s: %s", told->row->ended ? "incident ended" : "incident",
 			       (const char *)line.data);
 	outlet_say(&a->err, text);
+	if (a->events)
+		push_incident(a, told, (const char *)line.data);
 	if (a->flight && !told->row->ended)
 		flight_trigger(a->flight, told->row->onset_ns, text);
 	const char *cause = incident_text(told, told->row->cause);
@@ -179,33 +272,65 @@ static void on_incident(void *ctx, const struct incident_said *told)
 
 /* ---- answers ---- */
 
-/* With the lock held. */
-static struct agent_view view_of(struct agent *a)
+/* What is asked of others than the state: without its lock. */
+struct beside {
+	struct flight_stats frozen;
+	struct agent_pushed pushed[2];
+	size_t pushed_len;
+};
+
+static void ask_beside(struct agent *a, struct beside *ret)
 {
-	struct flight_stats frozen = {0};
+	*ret = (struct beside){.pushed_len = 0};
 	if (a->flight)
-		flight_stats(a->flight, &frozen);
+		flight_stats(a->flight, &ret->frozen);
+	if (a->push)
+		agent_push_stats(a->push, &ret->pushed[ret->pushed_len++]);
+	if (a->profile)
+		agent_profile_stats(a->profile, &ret->pushed[ret->pushed_len++]);
+}
+
+/* The lock is held. */
+static struct agent_view view_of(const struct agent *a, const struct beside *b)
+{
 	return (struct agent_view){.series = &a->series,
 				   .state = &a->state,
 				   .causes = &a->causes,
 				   .host = a->host,
 				   .version = EACGM_VERSION,
 				   .freezes = a->flight != NULL,
-				   .frozen = frozen.files,
-				   .unfrozen = frozen.failed,
-				   .dcgm = a->dcgm};
+				   .frozen = b->frozen.files,
+				   .unfrozen = b->frozen.failed,
+				   .pushed = b->pushed,
+				   .pushed_len = b->pushed_len};
 }
 
 static void get_metrics(void *ctx, const struct http_question *q, struct http_answer *ret)
 {
 	struct agent *a = ctx;
+	struct beside beside;
 	struct exposition x = {.open_metrics = strstr(q->accept, "application/openmetrics-text")};
+	const struct series_sink sink = exposition_sink(&x);
 	ret->type = exposition_type(x.open_metrics);
+	ask_beside(a, &beside);
 	pthread_mutex_lock(&a->lock);
-	const struct agent_view view = view_of(a);
-	agent_series_write(&x, &view);
+	struct agent_view view = view_of(a, &beside);
+	view.dcgm = a->dcgm;
+	agent_series_write(&sink, &view);
 	pthread_mutex_unlock(&a->lock);
+	exposition_end(&x);
 	ret->body = x.text;
+}
+
+void agent_metrics_otlp(struct agent *a, struct buf *ret, const struct otlp_about *about,
+			uint64_t now_realtime_ns, uint64_t offset_ns)
+{
+	struct beside beside;
+	ask_beside(a, &beside);
+	pthread_mutex_lock(&a->lock);
+	const struct agent_view view = view_of(a, &beside);
+	otlp_metrics_write(ret, about, &view, now_realtime_ns, offset_ns);
+	pthread_mutex_unlock(&a->lock);
 }
 
 static int add_to_body(const char *text, size_t size, void *body)
@@ -227,8 +352,10 @@ typedef json_t *api_answer(const struct agent_api_view *v, const char *rest);
 static void answer_json(struct agent *a, struct http_answer *ret, api_answer *make,
 			const char *rest)
 {
+	struct beside beside;
+	ask_beside(a, &beside);
 	pthread_mutex_lock(&a->lock);
-	const struct agent_api_view view = {.agent = view_of(a),
+	const struct agent_api_view view = {.agent = view_of(a, &beside),
 					    .trends = &a->trends,
 					    .incidents = a->incidents,
 					    .now_ns = monotonic_ns()};
@@ -366,7 +493,7 @@ const size_t agent_routes_len = sizeof(agent_routes) / sizeof(agent_routes[0]);
 /* ---- its life ---- */
 
 void agent_open(struct agent *a, struct session_detect_options *judged,
-		struct flight_options *frozen)
+		struct flight_options *frozen, bool pushes)
 {
 	struct live_state *s = &a->state;
 	pthread_mutex_init(&a->lock, NULL);
@@ -382,6 +509,10 @@ void agent_open(struct agent *a, struct session_detect_options *judged,
 	web_page_policy(&a->policy, "'self'");
 	a->rates = live_rates_new();
 	a->steps = watch_steps_new();
+	if (pushes) {
+		a->events = otlp_events_new();
+		watch_steps_tell(a->steps, &(struct watch_steps_told){a, on_step_end});
+	}
 	if (judged) {
 		judged->ctx = a;
 		judged->anomaly = on_anomaly;
@@ -403,6 +534,8 @@ void agent_close(struct agent *a)
 		session_detect_free(a->detect);
 	live_rates_free(a->rates);
 	watch_steps_free(a->steps);
+	if (a->events)
+		otlp_events_free(a->events);
 	live_series_free(&a->series);
 	live_trends_free(&a->trends);
 	json_decref(a->incidents);

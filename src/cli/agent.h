@@ -10,6 +10,7 @@
 #include "cli/watch_steps.h"
 #include "serve/agent_api.h"
 #include "serve/http_server.h"
+#include "serve/otlp_events.h"
 #include "session/flight.h"
 #include "session/live_rates.h"
 #include "session/live_trends.h"
@@ -31,6 +32,9 @@ struct agent {
 	struct watch_steps *steps;
 	struct session_detect *detect; /* NULL: nothing is judged */
 	struct flight *flight;	       /* NULL: nothing is frozen; of any thread */
+	struct otlp_events *events;    /* NULL: nothing is pushed; of any thread */
+	struct agent_push *push;       /* likewise; set by the host before the session begins */
+	struct agent_profile *profile; /* NULL: no profiles are; set likewise */
 	struct notify notify; /* signs of life are those of the thread that looks at rows */
 	uint64_t steps_taken_ns;
 	char host[AGENT_HOST_BYTES];
@@ -40,12 +44,17 @@ struct agent {
 
 /* judged, frozen: NULL where that is not done; what they call is set here. */
 void agent_open(struct agent *a, struct session_detect_options *judged,
-		struct flight_options *frozen);
+		struct flight_options *frozen, bool pushes);
 void agent_close(struct agent *a);
 
 /* For the session: who looks at its rows, at most SESSION_DETECT_LOOKERS; returns how many. */
 size_t agent_lookers(struct agent *a, struct session_live ret[static SESSION_DETECT_LOOKERS]);
 void agent_say(void *agent, const char *sentence);
+
+/* Appends all metrics as a message of OTLP; offset_ns: CLOCK_REALTIME - CLOCK_MONOTONIC,
+ * the same each time. */
+void agent_metrics_otlp(struct agent *a, struct buf *ret, const struct otlp_about *about,
+			uint64_t now_realtime_ns, uint64_t offset_ns);
 
 /* What the server answers; its ctx is the agent. */
 extern const struct http_route agent_routes[];

@@ -26,6 +26,10 @@ static const struct known {
 	const char *option;
 } known[] = {
 	{"listen", ONE, "listen"},
+	{"tls", GROUP, NULL},
+	{"tls.cert", ONE, "tls-cert"},
+	{"tls.key", ONE, "tls-key"},
+	{"token_file", ONE, "token-file"},
 	{"target", GROUP, "all"}, /* 'target: all' */
 	{"target.pid", MANY, "pid"},
 	{"target.cgroup", ONE, "cgroup"},
@@ -46,6 +50,15 @@ static const struct known {
 	{"freeze.files", ONE, "freeze-files"},
 	{"freeze.max_bytes", ONE, "freeze-bytes"},
 	{"freeze.max_age", ONE, "freeze-age"},
+	{"otlp", GROUP, NULL},
+	{"otlp.url", ONE, "otlp"},
+	{"otlp.interval", ONE, "otlp-interval"},
+	{"otlp.headers", MANY, "otlp-header"},
+	{"otlp.ca", ONE, "otlp-ca"},
+	{"pprof", GROUP, NULL},
+	{"pprof.url", ONE, "pprof-push"},
+	{"pprof.headers", MANY, "pprof-header"},
+	{"pprof.ca", ONE, "pprof-ca"},
 	{"dcgm", NO, "no-dcgm"},
 	{"duration", ONE, "duration"},
 };

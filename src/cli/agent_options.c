@@ -1,10 +1,14 @@
 /* agent_options.c - reads them, each by itself: agent_config.c checks one at a time. */
 #include "cli/agent_options.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
 
 #include "cli/alarm_options.h"
+#include "cli/push_pairs.h"
+#include "serve/http_url.h"
 #include "session/session.h"
 
 #define PORT		 9477
@@ -18,10 +22,23 @@
 #define FREEZE_BYTES	 (1ULL << 30)
 #define FREEZE_LEAST	 1000000ULL
 #define FREEZE_MOST	 100000000000000ULL
+#define OTLP_LEAST_NS	 1000000000ULL
+#define OTLP_MOST_NS	 3600000000000ULL
+#define OTLP_TIMEOUT_NS	 10000000000ULL
 
-static bool is_loopback(const char *address)
+static bool is_address(const char *address, bool *ret_loopback)
 {
-	return !strncmp(address, "127.", 4) || !strcmp(address, "::1");
+	struct in_addr v4;
+	struct in6_addr v6;
+	*ret_loopback = false;
+	if (inet_pton(AF_INET, address, &v4) == 1) {
+		*ret_loopback = ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+		return true;
+	}
+	if (inet_pton(AF_INET6, address, &v6) != 1)
+		return false;
+	*ret_loopback = IN6_IS_ADDR_LOOPBACK(&v6);
+	return true;
 }
 
 int agent_address_read(struct agent_address *ret, const struct args *a, const char *option,
@@ -43,17 +60,47 @@ int agent_address_read(struct agent_address *ret, const struct args *a, const ch
 	memcpy(ret->address, text + bracket, len);
 	ret->address[len] = 0;
 	ret->port = (uint16_t)port;
-	if (!is_loopback(ret->address))
-		return err_set(e, EINVAL,
-			       "--%s: '%s' is no loopback address (127.0.0.1, [::1]); there is "
-			       "no TLS and no token yet, so the agent serves this host alone",
-			       option, ret->address);
+	bool loopback;
+	if (!is_address(ret->address, &loopback))
+		return err_set(e, EINVAL, "--%s: '%s' is no address, as 127.0.0.1 or [::1]", option,
+			       ret->address);
 	return 0;
+}
+
+bool agent_address_is_loopback(const struct agent_address *a)
+{
+	bool ret;
+	return is_address(a->address, &ret) && ret;
 }
 
 static int read_listen(struct agent_options *o, const struct args *a, struct err *e)
 {
 	return agent_address_read(&o->where, a, "listen", e);
+}
+
+int agent_options_check_listen(const struct agent_options *o, struct err *e)
+{
+	bool tls = o->where.cert_file && o->where.key_file;
+	if (!o->where.cert_file != !o->where.key_file)
+		return err_set(e, EINVAL,
+			       "--tls-cert and --tls-key are given together, or neither");
+	if (agent_address_is_loopback(&o->where))
+		return 0;
+	if (tls && o->where.token_file)
+		return 0;
+	return err_set(e, EINVAL,
+		       "--listen: '%s' is no loopback address (127.0.0.1, [::1]): that wants "
+		       "--tls-cert, --tls-key and --token-file",
+		       o->where.address);
+}
+
+static int read_files_of_listener(struct agent_options *o, const struct args *a, struct err *e)
+{
+	(void)e;
+	o->where.cert_file = args_get(a, "tls-cert");
+	o->where.key_file = args_get(a, "tls-key");
+	o->where.token_file = args_get(a, "token-file");
+	return 0;
 }
 
 static int read_budget(struct agent_options *o, const struct args *a, struct err *e)
@@ -129,16 +176,91 @@ static int read_age(struct agent_options *o, const struct args *a, struct err *e
 			 e);
 }
 
+static int read_otlp(struct agent_options *o, const struct args *a, struct err *e)
+{
+	struct http_url url;
+	o->pushed.url = args_get(a, "otlp");
+	o->pushed.headers = a;
+	o->pushed.timeout_ns = OTLP_TIMEOUT_NS;
+	int rc = o->pushed.url ? http_url_parse(&url, o->pushed.url, e) : 0;
+	return rc ? err_wrap(e, rc, "--otlp") : 0;
+}
+
+static int read_otlp_interval(struct agent_options *o, const struct args *a, struct err *e)
+{
+	return args_time(a, "otlp-interval", OTLP_LEAST_NS, OTLP_MOST_NS, &o->pushed.interval_ns,
+			 e);
+}
+
+static int check_headers(const struct args *a, const char *option, struct err *e)
+{
+	struct pairs p = {.len = 0};
+	int rc = pairs_add_headers(&p, a, option, e);
+	pairs_free(&p);
+	return rc;
+}
+
+static int read_otlp_headers(struct agent_options *o, const struct args *a, struct err *e)
+{
+	(void)o;
+	return check_headers(a, "otlp-header", e);
+}
+
+static int read_otlp_ca(struct agent_options *o, const struct args *a, struct err *e)
+{
+	(void)e;
+	o->pushed.ca_file = args_get(a, "otlp-ca");
+	return 0;
+}
+
+static int read_pprof(struct agent_options *o, const struct args *a, struct err *e)
+{
+	struct http_url url;
+	o->profiled.url = args_get(a, "pprof-push");
+	o->profiled.headers = a;
+	int rc = o->profiled.url ? http_url_parse(&url, o->profiled.url, e) : 0;
+	return rc ? err_wrap(e, rc, "--pprof-push") : 0;
+}
+
+static int read_pprof_headers(struct agent_options *o, const struct args *a, struct err *e)
+{
+	(void)o;
+	return check_headers(a, "pprof-header", e);
+}
+
+static int read_pprof_ca(struct agent_options *o, const struct args *a, struct err *e)
+{
+	(void)e;
+	o->profiled.ca_file = args_get(a, "pprof-ca");
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	int (*read)(struct agent_options *o, const struct args *a, struct err *e);
 } readers[] = {
-	{"listen", read_listen},	{"budget", read_budget},
-	{"duration", read_duration},	{"alarms-per-hour", read_alarms},
-	{"least-effect", read_alarms},	{"freeze", read_folder},
-	{"freeze-before", read_before}, {"freeze-after", read_after},
-	{"freeze-memory", read_memory}, {"freeze-files", read_files},
-	{"freeze-bytes", read_bytes},	{"freeze-age", read_age},
+	{"listen", read_listen},
+	{"tls-cert", read_files_of_listener},
+	{"tls-key", read_files_of_listener},
+	{"token-file", read_files_of_listener},
+	{"budget", read_budget},
+	{"duration", read_duration},
+	{"alarms-per-hour", read_alarms},
+	{"least-effect", read_alarms},
+	{"freeze", read_folder},
+	{"freeze-before", read_before},
+	{"freeze-after", read_after},
+	{"freeze-memory", read_memory},
+	{"freeze-files", read_files},
+	{"freeze-bytes", read_bytes},
+	{"freeze-age", read_age},
+	{"otlp", read_otlp},
+	{"otlp-interval", read_otlp_interval},
+	{"otlp-header", read_otlp_headers},
+	{"otlp-ca", read_otlp_ca},
+	{"pprof-push", read_pprof},
+	{"pprof-header", read_pprof_headers},
+	{"pprof-ca", read_pprof_ca},
 };
 #define READERS (sizeof(readers) / sizeof(readers[0]))
 

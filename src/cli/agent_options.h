@@ -2,6 +2,8 @@
  * alike: what they mean, their bounds, and what is when nobody tells. */
 #pragma once
 
+#include "cli/agent_profile.h"
+#include "cli/agent_push.h"
 #include "cli/options.h"
 #include "session/flight.h"
 #include "session/session_detect.h"
@@ -10,6 +12,7 @@
 struct agent_address {
 	char address[64];
 	uint16_t port;
+	const char *cert_file, *key_file, *token_file; /* NULL: not told */
 };
 
 struct agent_options {
@@ -18,15 +21,23 @@ struct agent_options {
 	double budget; /* share of the jobs' processor time, 0: none */
 	uint64_t duration_ns;
 	struct session_detect_options judged;
-	struct flight_options frozen; /* folder NULL: nothing is */
+	struct flight_options frozen;	/* folder NULL: nothing is */
+	struct push_wanted pushed;	/* url NULL: nothing is */
+	struct profile_wanted profiled; /* likewise */
 };
 
 /* That of an option, as it is where nobody tells. */
 int agent_address_read(struct agent_address *ret, const struct args *a, const char *option,
 		       struct err *e);
 
+bool agent_address_is_loopback(const struct agent_address *a);
+
 /* All options; strings are those of a. -EINVAL with a sentence. */
 int agent_options_read(struct agent_options *ret, const struct args *a, struct err *e);
+
+/* Whether it may listen there: TLS wants both of its files, and an address that is no loopback's
+ * wants TLS and a token. */
+int agent_options_check_listen(const struct agent_options *o, struct err *e);
 
 /* Whether one option has a value that it takes, whatever the others are. */
 int agent_options_check(const struct args *a, const char *name, struct err *e);

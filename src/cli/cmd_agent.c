@@ -15,8 +15,9 @@
 #include "cli/session_host.h"
 #include "cli/target_args.h"
 
-#define SAMPLE_HZ    99
-#define CAUSES_BYTES (24u << 20) /* of rows that causes are found in */
+#define SAMPLE_HZ	 99
+#define PUSH_INTERVAL_NS 10000000000ULL
+#define CAUSES_BYTES	 (24u << 20) /* of rows that causes are found in */
 
 static const char *const description[] = {
 	"Watches every AI job of this host, or of a TARGET, those that run and those that are to "
@@ -38,8 +39,15 @@ static const struct opt_def options[] = {
 	 "Also take options from this file, in YAML: docs/agent.md. What is given here wins.", NULL,
 	 OPT_FILE},
 	{0, "listen", "ADDRESS:PORT",
-	 "Serve here: a loopback address, 127.0.0.1:9477 unless told. Port 0: one that is free.",
+	 "Serve here: 127.0.0.1:9477 unless told. Port 0: one that is free. An address that is no "
+	 "loopback's wants the next three.",
 	 NULL, 0},
+	{0, "tls-cert", "FILE", "Serve by TLS: the certificate, in PEM, with those that signed it.",
+	 NULL, OPT_FILE},
+	{0, "tls-key", "FILE", "Its key, in PEM.", NULL, OPT_FILE},
+	{0, "token-file", "FILE",
+	 "Answer only who says the token that is in this file: Authorization: Bearer TOKEN.", NULL,
+	 OPT_FILE},
 	{0, "budget", "PCT",
 	 "What tracing may cost the jobs, of their processor time: 1% unless told.", NULL, 0},
 	{0, "detect", NULL, "Look for what is not normal, and why; there is no budget then.", NULL,
@@ -59,6 +67,26 @@ static const struct opt_def options[] = {
 	{0, "freeze-bytes", "BYTES", "What they may take in all: 1 GiB unless told.", NULL, 0},
 	{0, "freeze-age", "TIME", "Files older than that go, as 72h: of any age stay unless told.",
 	 NULL, 0},
+	{0, "otlp", "URL",
+	 "Also push metrics, incidents and steps to a collector or store of OpenTelemetry, by "
+	 "OTLP over HTTP: http://HOST:4318. OTEL_EXPORTER_OTLP_ENDPOINT unless told.",
+	 NULL, 0},
+	{0, "otlp-interval", "TIME", "So often: each 10s unless told.", NULL, 0},
+	{0, "otlp-header", "NAME=VALUE",
+	 "A header that the receiver asks for. Everybody on the host can read a command line: "
+	 "secrets belong into the file of --config, or OTEL_EXPORTER_OTLP_HEADERS.",
+	 NULL, OPT_REPEAT},
+	{0, "otlp-ca", "FILE",
+	 "Authorities, in PEM, that sign for a receiver at https://: the host's unless told.", NULL,
+	 OPT_FILE},
+	{0, "pprof-push", "URL",
+	 "Also take stacks of the jobs at the CPU clock, 99 times a second, and push them each ten "
+	 "seconds as profiles to a server that takes them as Pyroscope does: http://HOST:4040.",
+	 NULL, 0},
+	{0, "pprof-header", "NAME=VALUE", "A header that the server asks for, as --otlp-header.",
+	 NULL, OPT_REPEAT},
+	{0, "pprof-ca", "FILE", "Authorities that sign for the server, as --otlp-ca.", NULL,
+	 OPT_FILE},
 	{0, "no-dcgm", NULL, "Leave out GPUs by the names of NVIDIA's dcgm-exporter.", NULL, 0},
 	{'d', "duration", "TIME",
 	 "Stop after this time: seconds, or with a unit, as 1.5, 200ms or 3m.", NULL, 0},
@@ -71,6 +99,7 @@ static const struct cmd_example examples[] = {
 	{"curl -s http://127.0.0.1:9477/metrics", "what it knows"},
 	{"curl -s http://127.0.0.1:9477/api/v1/jobs", "which jobs there are, as JSON"},
 	{"sudo eacgm agent --detect", "and what was not normal"},
+	{"sudo eacgm agent --otlp http://127.0.0.1:4318", "and to a collector of OpenTelemetry"},
 	{"sudo eacgm agent -c /etc/eacgm/agent.yaml", "with the options of a file"},
 	{0},
 };
@@ -109,9 +138,10 @@ static void wanted_session(struct wanted *w)
 		o->layers = agent_layers(&w->catalog);
 	if (w->options.detects) { /* as `eacgm watch`: a cause is found by what was waited for */
 		w->options.judged.window_bytes = CAUSES_BYTES;
-		o->sample_hz = SAMPLE_HZ;
 		o->counts_waits = o->counts_stalls = o->disk_io = true;
 	}
+	if (w->options.detects || w->options.profiled.url)
+		o->sample_hz = SAMPLE_HZ;
 	w->target.all |= !w->target.pids.len && !w->target.cgroup;
 }
 
@@ -133,6 +163,14 @@ static int blamed(struct wanted *w, const struct args *given, const char *name, 
 	return status;
 }
 
+/* What the environment says, and what is when nobody tells. */
+static int complete_push(struct push_wanted *p, struct err *e)
+{
+	int rc = push_wanted_environment(p, e);
+	p->interval_ns = p->interval_ns ? p->interval_ns : PUSH_INTERVAL_NS;
+	return rc;
+}
+
 /* 0, or with a sentence the exit status; wanted_free is due in any case. */
 static int wanted_make(struct wanted *w, const struct args *given, struct err *e)
 {
@@ -145,8 +183,10 @@ static int wanted_make(struct wanted *w, const struct args *given, struct err *e
 	if (path && agent_config_load(&w->config, given->command, path, e))
 		return EXIT_USAGE;
 	agent_config_merge(&w->args, given, &w->config);
-	if (agent_options_read(&w->options, &w->args, e))
+	if (agent_options_read(&w->options, &w->args, e) || complete_push(&w->options.pushed, e))
 		return EXIT_USAGE; /* the file's were checked */
+	if (agent_options_check_listen(&w->options, e))
+		return blamed(w, given, "listen", "listen", EXIT_USAGE, e);
 	if (catalog_from_args(&w->catalog, &w->args, e))
 		return blamed(w, given, "catalog", "probe", 1, e);
 	if (layers_from_args(&w->session.layers, &w->catalog, &w->args, e))
@@ -205,6 +245,14 @@ static int serve_session(struct http_server *server, struct running *r,
 	int rc = session_host_open(&host, o, e);
 	if (rc)
 		return rc;
+	if (r->agent.push)
+		rc = agent_push_start(r->agent.push, e);
+	if (!rc && r->agent.profile)
+		rc = agent_profile_start(r->agent.profile, e);
+	if (rc) {
+		session_host_close(&host);
+		return rc;
+	}
 	host.hooks = (struct session_host_hooks){
 		.ctx = r, .attached = on_attached, .ends = on_end, .hangup = ends_on_hangup};
 	session_host_block_signals(&before);
@@ -216,30 +264,72 @@ static int serve_session(struct http_server *server, struct running *r,
 	return session_host_run(&host, NULL, &result, e);
 }
 
+static void say_addresses(struct running *r, const struct agent_options *o,
+			  const struct http_server *server)
+{
+	bool v6 = strchr(o->where.address, ':') != NULL;
+	char *text = xasprintf(v6 ? "serves %s://[%s]:%u/metrics%s" : "serves %s://%s:%u/metrics%s",
+			       o->where.cert_file ? "https" : "http", o->where.address,
+			       http_server_port(server),
+			       o->where.token_file ? ", to who says the token" : "");
+	agent_say(&r->agent, text);
+	free(text);
+	if (r->agent.profile) {
+		text = xasprintf("pushes profiles to %s each 10 s", o->profiled.url);
+		agent_say(&r->agent, text);
+		free(text);
+	}
+	if (!r->agent.push)
+		return;
+	text = xasprintf("pushes to %s by OTLP each %llu s", o->pushed.url,
+			 (unsigned long long)(o->pushed.interval_ns / 1000000000));
+	agent_say(&r->agent, text);
+	free(text);
+}
+
+static int run_open(struct running *r, struct wanted *w, struct http_server *server, struct err *e)
+{
+	struct session_live live[SESSION_DETECT_LOOKERS];
+	const struct push_wanted *pushed = &w->options.pushed;
+	agent_open(&r->agent, w->options.detects ? &w->options.judged : NULL,
+		   w->options.frozen.folder ? &w->options.frozen : NULL, pushed->url != NULL);
+	int rc = pushed->url ? agent_push_open(&r->agent.push, pushed, &r->agent, e) : 0;
+	if (!rc && w->options.profiled.url)
+		rc = agent_profile_open(&r->agent.profile, &w->options.profiled,
+					&(struct agent_profile_told){&r->agent, agent_say,
+								     r->agent.host, SAMPLE_HZ},
+					e);
+	if (!rc) {
+		agent_catch_signal();
+		w->session.live = live;
+		w->session.nlive = agent_lookers(&r->agent, live);
+		w->session.say = agent_say;
+		w->session.say_ctx = &r->agent;
+		say_addresses(r, &w->options, server);
+		rc = serve_session(server, r, &w->session, e);
+	}
+	return rc;
+}
+
 static int run_agent(const struct args *given, struct wanted *w, struct err *e)
 {
 	struct running r = {.agent.dcgm = w->options.dcgm, .given = given};
 	struct http_server *server = NULL;
-	struct session_live live[SESSION_DETECT_LOOKERS];
-	const char *address = w->options.where.address;
-	int rc = http_server_open(&server, address, w->options.where.port, agent_routes,
-				  agent_routes_len, &r.agent, e);
+	const struct http_server_options o = {.address = w->options.where.address,
+					      .port = w->options.where.port,
+					      .cert_file = w->options.where.cert_file,
+					      .key_file = w->options.where.key_file,
+					      .token_file = w->options.where.token_file,
+					      .routes = agent_routes,
+					      .routes_len = agent_routes_len,
+					      .ctx = &r.agent};
+	int rc = http_server_open(&server, &o, e);
 	if (rc)
 		return rc;
-	agent_open(&r.agent, w->options.detects ? &w->options.judged : NULL,
-		   w->options.frozen.folder ? &w->options.frozen : NULL);
-	agent_catch_signal();
-	w->session.live = live;
-	w->session.nlive = agent_lookers(&r.agent, live);
-	w->session.say = agent_say;
-	w->session.say_ctx = &r.agent;
-	char *text = xasprintf(strchr(address, ':') ? "serves http://[%s]:%u/metrics"
-						    : "serves http://%s:%u/metrics",
-			       address, http_server_port(server));
-	agent_say(&r.agent, text);
-	free(text);
-	rc = serve_session(server, &r, &w->session, e);
-	http_server_close(server);
+	rc = run_open(&r, w, server, e);
+	http_server_close(server); /* it asks the next for what it sent */
+	agent_push_close(r.agent.push);
+	agent_profile_close(r.agent.profile);
 	agent_close(&r.agent);
 	return rc;
 }

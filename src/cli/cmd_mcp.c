@@ -8,7 +8,7 @@
 #include "cli/agent_options.h"
 #include "cli/mcp.h"
 #include "cli/options.h"
-#include "serve/http_client.h"
+#include "serve/http_ask.h"
 
 #ifndef EACGM_VERSION
 #define EACGM_VERSION "unknown"
@@ -20,7 +20,7 @@ static json_t *ask_agent(void *ctx, bool posts, const char *path, int *ret_statu
 {
 	const struct agent_address *at = ctx;
 	struct http_reply reply;
-	if (http_client_ask(&reply, at->address, at->port, posts, path, e)) {
+	if (http_ask(&reply, at->address, at->port, posts, path, e)) {
 		err_wrap(e, -ECONNREFUSED, "start 'sudo eacgm agent'");
 		return NULL;
 	}
@@ -80,10 +80,12 @@ static int serve(const struct mcp *m, char *line, struct err *e)
 
 static int run(const struct args *a)
 {
-	struct agent_address at;
+	struct agent_address at = {.port = 0};
 	struct err e = {0};
 	if (agent_address_read(&at, a, "connect", &e))
 		return usage_error(a->command, "%s", e.msg);
+	if (!agent_address_is_loopback(&at))
+		return usage_error(a->command, "--connect: '%s' is no loopback address", at.address);
 	const struct mcp m = {.version = EACGM_VERSION, .ctx = &at, .ask = ask_agent};
 	signal(SIGPIPE, SIG_IGN);
 	char *line = xcalloc(1, LINE_BYTES);

@@ -37,6 +37,7 @@ struct watch_steps {
 	uint64_t other_calls; /* of the process since then */
 	uint64_t step_ns;     /* end of the last step, 0 = none yet */
 	struct live_steps_view view;
+	struct watch_steps_told told; /* ended NULL: nobody is */
 };
 
 struct watch_steps *watch_steps_new(void)
@@ -52,6 +53,11 @@ void watch_steps_free(struct watch_steps *w)
 {
 	session_window_free(w->window);
 	free(w);
+}
+
+void watch_steps_tell(struct watch_steps *w, const struct watch_steps_told *who)
+{
+	w->told = *who;
 }
 
 /* ---- looking for steps ---- */
@@ -143,10 +149,22 @@ static void look(struct watch_steps *w, const struct session_view *v, uint64_t n
 
 /* ---- counting ---- */
 
+static void tell(struct watch_steps *w, uint64_t ns)
+{
+	struct live_steps_view *view = &w->view;
+	if (!w->told.ended)
+		return;
+	view->pid = w->marker.pid;
+	snprintf(view->kind, sizeof(view->kind), "%s", w->marker.kind);
+	snprintf(view->marker, sizeof(view->marker), "%s", w->marker.label);
+	w->told.ended(w->told.ctx, view, ns, !w->step_ns);
+}
+
 static void end_step(struct watch_steps *w, uint64_t ns)
 {
 	w->count = 0;
 	w->other_calls = 0;
+	tell(w, ns);
 	if (w->step_ns && ns > w->step_ns) {
 		w->view.last_ns = ns - w->step_ns;
 		w->view.count++;

@@ -9,6 +9,13 @@
 
 struct watch_steps;
 struct watch_steps *watch_steps_new(void);
+/* Whoever is told of each end of a step. Ends are told as their rows come, not in order; first: of
+ * steps of another kind or process. */
+struct watch_steps_told {
+	void *ctx;
+	void (*ended)(void *ctx, const struct live_steps_view *of, uint64_t end_ns, bool first);
+};
+void watch_steps_tell(struct watch_steps *w, const struct watch_steps_told *who);
 void watch_steps_free(struct watch_steps *w);
 
 /* now_ns: of CLOCK_MONOTONIC, from call to call not less. */

@@ -81,7 +81,7 @@ static json_t *history_json(const struct live_history *h)
 static json_t *steps_json(const struct agent_api_view *v, uint32_t pid, bool detail)
 {
 	const struct live_steps_view *s = &v->agent.state->steps;
-	if (!s->count || s->pid != pid || !agent_sees_all_steps(&v->agent))
+	if (!s->count || s->pid != pid || !agent_series_sees(v->agent.series, s->marker))
 		return json_null();
 	json_t *ret = json_pack("{s:o, s:o, s:f, s:f, s:f, s:o, s:o}", "kind", known_json(s->kind),
 				"count", count_json(s->count), "last_ms", (double)s->last_ns / 1e6,

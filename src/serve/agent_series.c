@@ -6,6 +6,7 @@
 #include "serve/agent_series.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -120,7 +121,7 @@ static const char *label_of(uint8_t kind)
 	}
 }
 
-static void write_metric(struct exposition *x, const struct agent_view *v,
+static void write_metric(const struct series_sink *x, const struct agent_view *v,
 			 const struct live_metric *m, double times)
 {
 	char pid[16], gpu[16], instance[16];
@@ -141,10 +142,10 @@ static void write_metric(struct exposition *x, const struct agent_view *v,
 		{"comm", p ? p->comm : NULL},
 		{label_of(m->kind), m->label[0] ? m->label : NULL},
 	};
-	exposition_sample(x, labels, LEN(labels), times * m->value);
+	series_sample(x, labels, LEN(labels), times * m->value);
 }
 
-static void write_counters(struct exposition *x, const struct agent_view *v)
+static void write_counters(const struct series_sink *x, const struct agent_view *v)
 {
 	const struct live_series *s = v->series;
 	VEC(const struct live_metric *) rows = {0};
@@ -162,8 +163,8 @@ static void write_counters(struct exposition *x, const struct agent_view *v)
 			times = family_name(name, m);
 			snprintf(help, sizeof(help), "The counter %s, see docs/telemetry.md.",
 				 m->name);
-			exposition_family(x, name,
-					  is_total(m->name) ? FAMILY_COUNTER : FAMILY_GAUGE, help);
+			series_family(x, name, is_total(m->name) ? FAMILY_COUNTER : FAMILY_GAUGE,
+				      help);
 		}
 		write_metric(x, v, m, times);
 	}
@@ -177,10 +178,10 @@ static const char *there(const char *text)
 	return text[0] ? text : NULL;
 }
 
-static void write_jobs(struct exposition *x, const struct agent_view *v)
+static void write_jobs(const struct series_sink *x, const struct agent_view *v)
 {
-	exposition_family(x, "eacgm_process_info", FAMILY_GAUGE,
-			  "A process that calls what is traced; the value is 1.");
+	series_family(x, "eacgm_process_info", FAMILY_GAUGE,
+		      "A process that calls what is traced; the value is 1.");
 	for (size_t i = 0; i < v->series->processes.len; i++) {
 		const struct live_process *p = &v->series->processes.data[i];
 		const struct proc_labels *l = &p->labels;
@@ -206,13 +207,14 @@ static void write_jobs(struct exposition *x, const struct agent_view *v)
 			{"namespace", there(l->pod_namespace)},
 			{"pod_uid", there(l->pod_uid)},
 			{"container", there(l->container)}};
-		exposition_sample(x, labels, LEN(labels), 1);
+		series_sample(x, labels, LEN(labels), 1);
 	}
 }
 
 enum of_function { CALLS, ERRORS, SECONDS };
 
-static void write_functions(struct exposition *x, const struct agent_view *v, enum of_function what)
+static void write_functions(const struct series_sink *x, const struct agent_view *v,
+			    enum of_function what)
 {
 	for (size_t i = 0; i < v->series->functions.len; i++) {
 		const struct live_function *f = &v->series->functions.data[i];
@@ -227,20 +229,20 @@ static void write_functions(struct exposition *x, const struct agent_view *v, en
 			       : what == ERRORS ? (double)f->errors
 						: f->ns * 1e-9;
 		if (what != ERRORS || f->errors)
-			exposition_sample(x, labels, LEN(labels), value);
+			series_sample(x, labels, LEN(labels), value);
 	}
 }
 
-static void write_calls(struct exposition *x, const struct agent_view *v)
+static void write_calls(const struct series_sink *x, const struct agent_view *v)
 {
-	exposition_family(x, "eacgm_calls_total", FAMILY_COUNTER,
-			  "Calls that were seen, by process and function.");
+	series_family(x, "eacgm_calls_total", FAMILY_COUNTER,
+		      "Calls that were seen, by process and function.");
 	write_functions(x, v, CALLS);
-	exposition_family(x, "eacgm_call_errors_total", FAMILY_COUNTER,
-			  "Calls that returned an error.");
+	series_family(x, "eacgm_call_errors_total", FAMILY_COUNTER,
+		      "Calls that returned an error.");
 	write_functions(x, v, ERRORS);
-	exposition_family(x, "eacgm_call_seconds_total", FAMILY_COUNTER,
-			  "Time in calls, without those within one of their own layer.");
+	series_family(x, "eacgm_call_seconds_total", FAMILY_COUNTER,
+		      "Time in calls, without those within one of their own layer.");
 	write_functions(x, v, SECONDS);
 }
 
@@ -251,14 +253,14 @@ static uint64_t coverage_key(const struct live_coverage *c)
 }
 
 /* A name may have several probes, one of each library: the one that is seen least is told. */
-static void write_coverage(struct exposition *x, const struct agent_view *v)
+static void write_coverage(const struct series_sink *x, const struct agent_view *v)
 {
 	const struct live_series *s = v->series;
 	struct map64 least = {0}; /* of a name: the place of its row */
 	uint64_t at;
-	exposition_family(x, "eacgm_function_seen_ratio", FAMILY_GAUGE,
-			  "Share of the last seconds in which calls of a function were seen, where "
-			  "the budget left some out.");
+	series_family(x, "eacgm_function_seen_ratio", FAMILY_GAUGE,
+		      "Share of the last seconds in which calls of a function were seen, where "
+		      "the budget left some out.");
 	for (size_t i = 0; i < s->coverages.len; i++) {
 		uint64_t key = coverage_key(&s->coverages.data[i]);
 		if (!map64_get(&least, key, &at) ||
@@ -269,77 +271,134 @@ static void write_coverage(struct exposition *x, const struct agent_view *v)
 		const struct live_coverage *c = &s->coverages.data[i];
 		const struct label labels[] = {{"layer", c->layer}, {"function", c->name}};
 		if (map64_get(&least, coverage_key(c), &at) && at == i)
-			exposition_sample(x, labels, LEN(labels), c->seen_ratio);
+			series_sample(x, labels, LEN(labels), c->seen_ratio);
 	}
 	map64_free(&least);
 }
 
-bool agent_sees_all_steps(const struct agent_view *v)
+/* Where the budget left out calls of what marks a step, several steps would be told as one. */
+bool agent_series_sees(const struct live_series *s, const char *marker)
 {
-	for (size_t i = 0; i < v->series->coverages.len; i++) {
-		const struct live_coverage *c = &v->series->coverages.data[i];
-		if (!strcmp(c->name, v->state->steps.marker) && c->seen_ratio < 1)
+	for (size_t i = 0; i < s->coverages.len; i++) {
+		const struct live_coverage *c = &s->coverages.data[i];
+		if (!strcmp(c->name, marker) && c->seen_ratio < 1)
 			return false;
 	}
 	return true;
 }
 
-static void write_steps(struct exposition *x, const struct agent_view *v)
+static void write_steps(const struct series_sink *x, const struct agent_view *v)
 {
 	const struct live_steps_view *s = &v->state->steps;
 	char pid[16];
-	if (!s->count || !agent_sees_all_steps(v))
+	if (!s->count || !agent_series_sees(v->series, s->marker))
 		return;
 	snprintf(pid, sizeof(pid), "%u", s->pid);
 	const struct live_process *p = live_series_process(v->series, s->pid);
 	const struct label labels[] = {
 		{"pid", pid}, {"comm", p ? p->comm : NULL}, {"kind", s->kind}};
-	exposition_family(x, "eacgm_steps_total", FAMILY_COUNTER,
-			  "Steps of the job that has most of them, since they were found.");
-	exposition_sample(x, labels, LEN(labels), (double)s->count);
-	exposition_family(x, "eacgm_step_seconds", FAMILY_GAUGE, "The last step.");
-	exposition_sample(x, labels, LEN(labels), (double)s->last_ns * 1e-9);
-	exposition_family(x, "eacgm_step_median_seconds", FAMILY_GAUGE,
-			  "The median of the last 240 steps.");
-	exposition_sample(x, labels, LEN(labels), (double)s->median_ns * 1e-9);
+	series_family(x, "eacgm_steps_total", FAMILY_COUNTER,
+		      "Steps of the job that has most of them, since they were found.");
+	series_sample(x, labels, LEN(labels), (double)s->count);
+	series_family(x, "eacgm_step_seconds", FAMILY_GAUGE, "The last step.");
+	series_sample(x, labels, LEN(labels), (double)s->last_ns * 1e-9);
+	series_family(x, "eacgm_step_median_seconds", FAMILY_GAUGE,
+		      "The median of the last 240 steps.");
+	series_sample(x, labels, LEN(labels), (double)s->median_ns * 1e-9);
 }
 
 /* ---- what was not normal, what it costs ---- */
 
-static void write_incidents(struct exposition *x, const struct agent_view *v)
+static void write_incidents(const struct series_sink *x, const struct agent_view *v)
 {
-	exposition_family(x, "eacgm_incidents_total", FAMILY_COUNTER,
-			  "Incidents that have ended, by their cause.");
+	series_family(x, "eacgm_incidents_total", FAMILY_COUNTER,
+		      "Incidents that have ended, by their cause.");
 	for (size_t i = 0; i < v->causes->len; i++)
-		exposition_sample(x, &(struct label){"cause", v->causes->rows[i].cause}, 1,
-				  (double)v->causes->rows[i].n);
-	exposition_family(x, "eacgm_incident_seconds_total", FAMILY_COUNTER,
-			  "Time that incidents cost their jobs, by their cause.");
+		series_sample(x, &(struct label){"cause", v->causes->rows[i].cause}, 1,
+			      (double)v->causes->rows[i].n);
+	series_family(x, "eacgm_incident_seconds_total", FAMILY_COUNTER,
+		      "Time that incidents cost their jobs, by their cause.");
 	for (size_t i = 0; i < v->causes->len; i++)
-		exposition_sample(x, &(struct label){"cause", v->causes->rows[i].cause}, 1,
-				  v->causes->rows[i].cost_s);
-	exposition_family(x, "eacgm_anomalies_total", FAMILY_COUNTER, "Anomalies that were found.");
-	exposition_sample(x, NULL, 0, (double)v->state->anomalies);
-	exposition_family(x, "eacgm_anomalies_lasting", FAMILY_GAUGE,
-			  "Anomalies that have not ended.");
-	exposition_sample(x, NULL, 0, (double)v->state->lasting);
-	exposition_family(x, "eacgm_learning", FAMILY_GAUGE,
-			  "1 while what is normal is not known yet.");
-	exposition_sample(x, NULL, 0, v->state->learning);
+		series_sample(x, &(struct label){"cause", v->causes->rows[i].cause}, 1,
+			      v->causes->rows[i].cost_s);
+	series_family(x, "eacgm_anomalies_total", FAMILY_COUNTER, "Anomalies that were found.");
+	series_sample(x, NULL, 0, (double)v->state->anomalies);
+	series_family(x, "eacgm_anomalies_lasting", FAMILY_GAUGE, "Anomalies that have not ended.");
+	series_sample(x, NULL, 0, (double)v->state->lasting);
+	series_family(x, "eacgm_learning", FAMILY_GAUGE,
+		      "1 while what is normal is not known yet.");
+	series_sample(x, NULL, 0, v->state->learning);
 }
 
-static void write_number(struct exposition *x, const char *name, enum family_type type,
+static void write_number(const struct series_sink *x, const char *name, enum family_type type,
 			 const char *help, double value)
 {
-	exposition_family(x, name, type, help);
-	exposition_sample(x, NULL, 0, value);
+	series_family(x, name, type, help);
+	series_sample(x, NULL, 0, value);
 }
 
-static void write_own(struct exposition *x, const struct agent_view *v)
+static void write_events(const struct series_sink *x, const struct agent_pushed *p)
+{
+	const struct label logs[] = {{"to", p->to}, {"signal", "logs"}};
+	const struct label spans[] = {{"to", p->to}, {"signal", "spans"}};
+	series_family(x, "eacgm_push_left_out_total", FAMILY_COUNTER,
+		      "Logs and spans that found no room between two pushes: of spans the longest "
+		      "are pushed.");
+	series_sample(x, logs, LEN(logs), (double)p->logs_left_out);
+	series_sample(x, spans, LEN(spans), (double)p->spans_left_out);
+	series_family(x, "eacgm_push_events_total", FAMILY_COUNTER,
+		      "Logs and spans that were pushed, or wait to be.");
+	series_sample(x, logs, LEN(logs), (double)p->logs);
+	series_sample(x, spans, LEN(spans), (double)p->spans);
+}
+
+static const struct pushed_family {
+	const char *name, *help;
+	size_t offset; /* of struct agent_pushed */
+	enum family_type type;
+} pushed_families[] = {
+#define PUSHED(field) offsetof(struct agent_pushed, field)
+	{"eacgm_push_sent_total", "Bodies that the receiver took.", PUSHED(sent), FAMILY_COUNTER},
+	{"eacgm_push_wire_bytes_total", "Their bytes, compressed.", PUSHED(bytes), FAMILY_COUNTER},
+	{"eacgm_push_body_bytes_total", "Their bytes before.", PUSHED(raw_bytes), FAMILY_COUNTER},
+	{"eacgm_push_failures_total", "Attempts that failed and are made again.", PUSHED(failures),
+	 FAMILY_COUNTER},
+	{"eacgm_push_refused_total", "Bodies that the receiver will not take.", PUSHED(refused),
+	 FAMILY_COUNTER},
+	{"eacgm_push_dropped_total", "Bodies that found no room while they waited.",
+	 PUSHED(dropped), FAMILY_COUNTER},
+	{"eacgm_push_rejected_total",
+	 "Points, logs and spans that the receiver left out of what it took.",
+	 PUSHED(rejected_rows), FAMILY_COUNTER},
+	{"eacgm_push_waiting", "Bodies that wait to be pushed.", PUSHED(waiting), FAMILY_GAUGE},
+	{"eacgm_push_made_seconds", "What it took to make the last push.", PUSHED(made_ns),
+	 FAMILY_GAUGE},
+#undef PUSHED
+};
+
+static void write_pushed(const struct series_sink *x, const struct agent_pushed *pushed, size_t n)
+{
+	for (size_t i = 0; i < LEN(pushed_families); i++) {
+		const struct pushed_family *f = &pushed_families[i];
+		bool in_ns = f->offset == offsetof(struct agent_pushed, made_ns);
+		series_family(x, f->name, f->type, f->help);
+		for (size_t k = 0; k < n; k++) {
+			uint64_t value;
+			memcpy(&value, (const char *)&pushed[k] + f->offset, sizeof(value));
+			series_sample(x, &(struct label){"to", pushed[k].to}, 1,
+				      (double)value * (in_ns ? 1e-9 : 1));
+		}
+	}
+	for (size_t k = 0; k < n; k++)
+		if (pushed[k].tells_events)
+			write_events(x, &pushed[k]);
+}
+
+static void write_own(const struct series_sink *x, const struct agent_view *v)
 {
 	const struct live_state *s = v->state;
-	exposition_family(x, "eacgm_build_info", FAMILY_GAUGE, "The value is 1.");
-	exposition_sample(x, &(struct label){"version", v->version}, 1, 1);
+	series_family(x, "eacgm_build_info", FAMILY_GAUGE, "The value is 1.");
+	series_sample(x, &(struct label){"version", v->version}, 1, 1);
 	write_number(x, "eacgm_own_cpu_cores", FAMILY_GAUGE,
 		     "CPUs that eacgm itself used in the last second.", s->own_cpu);
 	write_number(x, "eacgm_own_resident_bytes", FAMILY_GAUGE, "Memory of eacgm itself.",
@@ -363,11 +422,13 @@ static void write_own(struct exposition *x, const struct agent_view *v)
 		write_number(x, "eacgm_freeze_failures_total", FAMILY_COUNTER,
 			     "Recordings that could not be written.", (double)v->unfrozen);
 	}
+	if (v->pushed_len)
+		write_pushed(x, v->pushed, v->pushed_len);
 	write_number(x, "eacgm_job_processes", FAMILY_GAUGE, "Processes that call what is traced.",
 		     s->processes);
 }
 
-void agent_series_write(struct exposition *x, const struct agent_view *v)
+void agent_series_write(const struct series_sink *x, const struct agent_view *v)
 {
 	write_own(x, v);
 	write_jobs(x, v);
@@ -378,5 +439,4 @@ void agent_series_write(struct exposition *x, const struct agent_view *v)
 	write_counters(x, v);
 	if (v->dcgm)
 		dcgm_series_write(x, v);
-	exposition_end(x);
 }

@@ -1,7 +1,7 @@
-/* agent_series.h - what an agent knows as families of metrics: the answer to GET /metrics. */
+/* agent_series.h - what an agent knows as families of metrics. */
 #pragma once
 
-#include "serve/exposition.h"
+#include "serve/series_sink.h"
 #include "session/live_series.h"
 #include "session/live_state.h"
 
@@ -18,6 +18,17 @@ struct agent_causes {
 	size_t len;
 };
 
+/* Of what is pushed to one receiver. */
+struct agent_pushed {
+	const char *to;			 /* "otlp", "pprof" */
+	bool tells_events;		 /* logs and spans */
+	uint64_t sent, bytes, raw_bytes; /* bodies that were taken; compressed, before */
+	uint64_t failures, refused, dropped, waiting;	     /* see http_client.h */
+	uint64_t rejected_rows;				     /* that a receiver left out */
+	uint64_t logs, spans, logs_left_out, spans_left_out; /* see otlp_events.h */
+	uint64_t made_ns;				     /* what making the last took */
+};
+
 struct agent_view {
 	const struct live_series *series;
 	const struct live_state *state;
@@ -25,13 +36,15 @@ struct agent_view {
 	const char *host; /* the host's name */
 	const char *version;
 	bool freezes; /* the last seconds are kept, and written when something happens: */
-	uint64_t frozen, unfrozen; /* files; those that could not be written */
-	bool dcgm;		   /* also the names of NVIDIA's dcgm-exporter */
+	uint64_t frozen, unfrozen;	   /* files; those that could not be written */
+	const struct agent_pushed *pushed; /* so many receivers: */
+	size_t pushed_len;
+	bool dcgm; /* also the names of NVIDIA's dcgm-exporter */
 };
 
-/* Where the budget left out calls of what marks a step, several steps would be told as one. */
-bool agent_sees_all_steps(const struct agent_view *v);
+/* Whether a budget left out no call of what marks a step. */
+bool agent_series_sees(const struct live_series *s, const char *marker);
 /* "gpu": what names of metrics begin with, of an enum entity_kind. */
 const char *agent_kind_name(uint8_t kind);
 
-void agent_series_write(struct exposition *x, const struct agent_view *v);
+void agent_series_write(const struct series_sink *x, const struct agent_view *v);

@@ -97,7 +97,7 @@ static double special(const struct agent_view *v, const struct live_gpu_id *g, c
 	return value_of(v, g, "remapped_rows") - value_of(v, g, "remapped_rows_uncorrected");
 }
 
-static void write_sample(struct exposition *x, const struct agent_view *v,
+static void write_sample(const struct series_sink *x, const struct agent_view *v,
 			 const struct live_gpu_id *g, double value)
 {
 	char gpu[16], device[24], instance[16];
@@ -123,10 +123,10 @@ static void write_sample(struct exposition *x, const struct agent_view *v,
 		{"hostname", v->host}, /* since May 2026; its dashboard asks for the other */
 		{"DCGM_FI_DRIVER_VERSION", of->driver},
 	};
-	exposition_sample(x, labels, sizeof(labels) / sizeof(labels[0]), value);
+	series_sample(x, labels, sizeof(labels) / sizeof(labels[0]), value);
 }
 
-void dcgm_series_write(struct exposition *x, const struct agent_view *v)
+void dcgm_series_write(const struct series_sink *x, const struct agent_view *v)
 {
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		const struct series *row = &table[i];
@@ -139,7 +139,7 @@ void dcgm_series_write(struct exposition *x, const struct agent_view *v)
 			if (isnan(value))
 				continue;
 			if (!begun)
-				exposition_family(x, row->name, row->type, row->help);
+				series_family(x, row->name, row->type, row->help);
 			begun = true;
 			write_sample(x, v, g, row->times * value);
 		}

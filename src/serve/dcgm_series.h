@@ -5,4 +5,4 @@
 
 #include "serve/agent_series.h"
 
-void dcgm_series_write(struct exposition *x, const struct agent_view *v);
+void dcgm_series_write(const struct series_sink *x, const struct agent_view *v);

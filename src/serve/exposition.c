@@ -85,6 +85,21 @@ void exposition_sample(struct exposition *x, const struct label *labels, size_t 
 	x->samples++;
 }
 
+static void on_family(void *ctx, const char *name, enum family_type type, const char *help)
+{
+	exposition_family(ctx, name, type, help);
+}
+
+static void on_sample(void *ctx, const struct label *labels, size_t n, double value)
+{
+	exposition_sample(ctx, labels, n, value);
+}
+
+struct series_sink exposition_sink(struct exposition *x)
+{
+	return (struct series_sink){x, on_family, on_sample};
+}
+
 void exposition_end(struct exposition *x)
 {
 	if (x->open_metrics)

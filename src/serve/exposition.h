@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "base/buffer.h"
+#include "serve/series_sink.h"
 
 struct exposition {
 	struct buf text;
@@ -17,21 +18,14 @@ struct exposition {
 	size_t samples; /* in all */
 };
 
-enum family_type {
-	FAMILY_GAUGE,
-	FAMILY_COUNTER, /* its name ends in _total */
-};
-
-struct label {
-	const char *name, *value; /* value NULL: it is left out */
-};
-
 /* name: of letters, digits and '_', valid until the next family. help: a sentence. */
 void exposition_family(struct exposition *x, const char *name, enum family_type type,
 		       const char *help);
 /* What is no number (NaN) is not written. Of values of labels what a terminal obeys is a "?", and
  * what is no UTF-8 is U+FFFD. */
 void exposition_sample(struct exposition *x, const struct label *labels, size_t n, double value);
+/* The two above, for who tells families. */
+struct series_sink exposition_sink(struct exposition *x);
 /* What ends the answer. */
 void exposition_end(struct exposition *x);
 /* The format's Content-Type. */

@@ -1,4 +1,4 @@
-/* http_server.c - evhttp with limits, and a table of paths. */
+/* http_server.c - evhttp with limits, TLS, a token, and a table of paths. */
 #include "serve/http_server.h"
 
 #include <arpa/inet.h>
@@ -14,12 +14,15 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "serve/http_auth.h"
+#include "serve/http_tls.h"
 
 #define HEADER_BYTES 8192
 #define BODY_BYTES   65536
 #define CONNECTIONS  128
 #define TIMEOUT_S    10		    /* in which nothing is sent or taken */
 #define IDLE_NS	     60000000000ULL /* since the last whole question */
+#define FIRST_NS     15000000000ULL /* until the first one: slots are for those who ask */
 #define TICK_MS	     100
 #define STREAMS	     16		/* more are told to come again later */
 #define STREAM_S     1		/* between two answers */
@@ -31,6 +34,7 @@
 struct connection {
 	struct bufferevent *of;
 	uint64_t asked_ns; /* or made */
+	bool asked;
 };
 
 struct stream {
@@ -42,6 +46,8 @@ struct http_server {
 	const struct http_route *routes;
 	size_t routes_len;
 	void *ctx;
+	struct http_tls *tls; /* NULL: none */
+	char *token;	      /* NULL: none */
 	struct event_base *base;
 	struct evhttp *http;
 	struct event *ends; /* of end_fd */
@@ -67,6 +73,8 @@ static const char *reason_of(int status)
 		return "Accepted";
 	case 400:
 		return "Bad Request";
+	case 401:
+		return "Unauthorized";
 	case 403:
 		return "Forbidden";
 	case 404:
@@ -103,6 +111,9 @@ static void send_answer(struct evhttp_request *r, const struct http_answer *a)
 
 static void send_error(struct evhttp_request *r, int status)
 {
+	if (status == 401)
+		evhttp_add_header(evhttp_request_get_output_headers(r), "WWW-Authenticate",
+				  "Bearer");
 	struct http_answer a = {.status = status};
 	buf_printf(&a.body, "%s\n", reason_of(status));
 	send_answer(r, &a);
@@ -236,6 +247,14 @@ static bool is_foreign(struct evhttp_request *r)
 	return evhttp_find_header(evhttp_request_get_input_headers(r), "Origin") != NULL;
 }
 
+/* Before anything of the question is looked at. */
+static bool is_admitted(const struct http_server *s, struct evhttp_request *r)
+{
+	return !s->token ||
+	       http_token_fits(s->token, evhttp_find_header(evhttp_request_get_input_headers(r),
+							    "Authorization"));
+}
+
 /* "127.0.0.1:9477", "[::1]", "localhost:80", as RFC 9110 has them: no name that is somebody's. */
 static bool is_asked_by_number(struct evhttp_request *r)
 {
@@ -252,7 +271,8 @@ static bool is_asked_by_number(struct evhttp_request *r)
 }
 
 /* 0, or the status of an answer that says no. */
-static int refusal(const struct http_route *route, struct evhttp_request *r)
+static int refusal(const struct http_server *s, const struct http_route *route,
+		   struct evhttp_request *r)
 {
 	enum evhttp_cmd_type how = evhttp_request_get_command(r);
 	bool fits = route->posts
@@ -260,7 +280,7 @@ static int refusal(const struct http_route *route, struct evhttp_request *r)
 			    : how == EVHTTP_REQ_GET || (how == EVHTTP_REQ_HEAD && !route->streams);
 	if (!fits)
 		return 405;
-	return route->guarded && !is_asked_by_number(r) ? 403 : 0;
+	return route->guarded && !s->token && !is_asked_by_number(r) ? 403 : 0;
 }
 
 static bool route_has(const struct http_route *route, const char *path)
@@ -279,7 +299,7 @@ static int route_to(struct http_server *s, const char *path, struct evhttp_reque
 		const struct http_route *route = &s->routes[i];
 		if (!route_has(route, path))
 			continue;
-		status = refusal(route, r);
+		status = refusal(s, route, r);
 		if (status)
 			continue;
 		if (route->streams)
@@ -329,10 +349,11 @@ static void forget_ended(struct http_server *s)
 static void cut_off_idle(struct http_server *s)
 {
 	uint64_t now_ns = monotonic_ns();
-	for (size_t i = 0; i < s->open.len; i++)
-		if (now_ns - s->open.data[i].asked_ns > IDLE_NS &&
-		    !is_stream(s, s->open.data[i].of))
-			shutdown(bufferevent_getfd(s->open.data[i].of), SHUT_RDWR);
+	for (size_t i = 0; i < s->open.len; i++) {
+		const struct connection *c = &s->open.data[i];
+		if (now_ns - c->asked_ns > (c->asked ? IDLE_NS : FIRST_NS) && !is_stream(s, c->of))
+			shutdown(bufferevent_getfd(c->of), SHUT_RDWR);
+	}
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
@@ -350,11 +371,12 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 static struct bufferevent *on_connection(struct event_base *base, void *arg)
 {
 	struct http_server *s = arg;
-	struct bufferevent *b = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+	struct bufferevent *b = s->tls ? http_tls_accept(s->tls, base)
+				       : bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
 	if (!b)
 		return NULL;
 	bufferevent_incref(b);
-	*vec_push(&s->open) = (struct connection){b, monotonic_ns()};
+	*vec_push(&s->open) = (struct connection){b, monotonic_ns(), false};
 	if (s->open.len >= CONNECTIONS)
 		evconnlistener_disable(s->listener);
 	return b;
@@ -365,14 +387,19 @@ static void note_question(struct http_server *s, struct evhttp_request *r)
 	const struct bufferevent *b =
 		evhttp_connection_get_bufferevent(evhttp_request_get_connection(r));
 	for (size_t i = 0; i < s->open.len; i++)
-		if (s->open.data[i].of == b)
+		if (s->open.data[i].of == b) {
 			s->open.data[i].asked_ns = monotonic_ns();
+			s->open.data[i].asked = true;
+		}
 }
 
 static void on_question(struct evhttp_request *r, void *arg)
 {
 	note_question(arg, r);
-	answer(arg, r);
+	if (is_admitted(arg, r))
+		answer(arg, r);
+	else
+		send_error(r, 401);
 }
 
 /* ---- the server ---- */
@@ -437,18 +464,26 @@ static int make(struct http_server *s)
 	return 0;
 }
 
-int http_server_open(struct http_server **ret, const char *address, uint16_t port,
-		     const struct http_route *routes, size_t n, void *ctx, struct err *e)
+static int read_files(struct http_server *s, const struct http_server_options *o, struct err *e)
+{
+	int rc = o->token_file ? http_token_read(&s->token, o->token_file, e) : 0;
+	if (!rc && o->cert_file)
+		rc = http_tls_server(&s->tls, o->cert_file, o->key_file, e);
+	return rc;
+}
+
+int http_server_open(struct http_server **ret, const struct http_server_options *o, struct err *e)
 {
 	struct http_server *s = xcalloc(1, sizeof(*s));
-	s->routes = routes;
-	s->routes_len = n;
-	s->ctx = ctx;
-	int rc = make(s);
-	if (rc)
-		err_set(e, -rc, "cannot start the HTTP server: %s", strerror(-rc));
-	else
-		rc = listen_on(s, address, port, e);
+	s->routes = o->routes;
+	s->routes_len = o->routes_len;
+	s->ctx = o->ctx;
+	s->end_fd = -1;
+	int rc = read_files(s, o, e);
+	if (!rc && make(s))
+		rc = err_set(e, ENOMEM, "cannot start the HTTP server: %s", strerror(ENOMEM));
+	if (!rc)
+		rc = listen_on(s, o->address, o->port, e);
 	if (rc)
 		http_server_close(s);
 	else
@@ -491,5 +526,7 @@ void http_server_close(struct http_server *s)
 		event_base_free(s->base);
 	if (s->end_fd >= 0)
 		close(s->end_fd);
+	http_tls_free(s->tls);
+	free(s->token);
 	free(s);
 }

@@ -2,7 +2,8 @@
  * nothing of what it answers: that is in the host's table of paths.
  *
  * Everything that a client sends is bounded: its headers, its body, and the time that it may take
- * for either. It has no TLS: the host decides which addresses are safe without.
+ * for either. TLS and a token are the host's to ask for: it decides which addresses are safe
+ * without. Where there is a token, no path is answered to who does not say it.
  *
  * A route may stream: who asks is given its answer again and again, once a second, until it hangs
  * up. The answer is made once for all of them; who does not read is cut off. */
@@ -43,11 +44,20 @@ struct http_route {
 
 struct http_server;
 
-/* address: numeric, "127.0.0.1" or "::1". port 0: one that is free. routes and ctx live as long as
- * the server. The socket listens when this returns; nothing is answered before http_server_start.
- */
-int http_server_open(struct http_server **ret, const char *address, uint16_t port,
-		     const struct http_route *routes, size_t n, void *ctx, struct err *e);
+struct http_server_options {
+	const char *address;		  /* numeric, "127.0.0.1" or "::1" */
+	uint16_t port;			  /* 0: one that is free */
+	const char *cert_file, *key_file; /* of TLS; NULL: there is none */
+	const char *token_file;		  /* NULL: no token is asked for */
+	/* These live as long as the server. */
+	const struct http_route *routes;
+	size_t routes_len;
+	void *ctx;
+};
+
+/* Files are read here. The socket listens when this returns; nothing is answered before
+ * http_server_start. */
+int http_server_open(struct http_server **ret, const struct http_server_options *o, struct err *e);
 int http_server_start(struct http_server *s, struct err *e);
 uint16_t http_server_port(const struct http_server *s);
 /* Open answers are cut off. NULL: nothing. */

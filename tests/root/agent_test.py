@@ -347,7 +347,7 @@ def _(t):
 @test("addresses that it does not listen on")
 def _(t):
     for where, why in (("0.0.0.0:9477", "no loopback"), ("127.0.0.1", "no ADDRESS:PORT"),
-                       ("127.0.0.1:99999", "no ADDRESS:PORT"), ("localhost:1", "no loopback")):
+                       ("127.0.0.1:99999", "no ADDRESS:PORT"), ("localhost:1", "is no address")):
         r = t.run([EACGM, "agent", "--listen", where])
         expect(r.status == 2 and why in r.err and len(r.err.splitlines()) == 1, r)
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -1,12 +1,15 @@
-"""agents.py - what tests of `eacgm agent` share: one on the processes of a control group, asked by HTTP.
-"""
+"""agents.py - an `eacgm agent` for tests, on the processes of a control group of its own."""
+
 import os
 import re
 import signal
+import ssl
+import subprocess
+import urllib.error
 import urllib.request
 
 from cgroups import make_cgroup
-from harness import EACGM, expect
+from harness import EACGM, expect, skip
 
 SAMPLE = re.compile(r'^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)$')
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -15,15 +18,17 @@ LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 class Agent:
     """On the processes of a control group, at a port that is free."""
 
-    def __init__(self, t, *options, group=None, env=None):
-        self.t = t
+    def __init__(self, t, *options, group=None, env=None, ca=None, token=None):
+        """ca: it serves by TLS with a certificate of that; token: what it asks for."""
+        self.t, self.ca, self.token = t, ca, token
         self.group = group or make_cgroup(t, "agent")
         self.log = t.path("agent.log")
         with open(self.log, "w") as log:
-            self.p = t.start([EACGM, "agent", "--cgroup", self.group, "--listen", "127.0.0.1:0",
+            self.p = t.start([EACGM, "agent", "--cgroup", self.group,
+                              *(() if "--listen" in options else ("--listen", "127.0.0.1:0")),
                               *options], stdout=log, stderr=log,
                              env=dict(os.environ, **(env or {})))
-        self.port = int(t.wait_for(lambda: re.search(r"127\.0\.0\.1:(\d+)", self.said()),
+        self.port = int(t.wait_for(lambda: re.search(r"serves .*?:(\d+)/metrics", self.said()),
                                    "the agent's address").group(1))
         t.wait_for(lambda: "attached to" in self.said(), "the agent to attach")
 
@@ -32,9 +37,25 @@ class Agent:
             return f.read()
 
     def get(self, path="/metrics", **headers):
-        q = urllib.request.Request("http://127.0.0.1:%d%s" % (self.port, path), headers=headers)
-        with urllib.request.urlopen(q, timeout=20) as r:
+        q = urllib.request.Request(self.url(path), headers=headers)
+        with self.open(q) as r:
             return r.read().decode(), r.headers
+
+    def open(self, q):
+        if self.token and not q.has_header("Authorization"):
+            q.add_header("Authorization", "Bearer " + self.token)
+        context = ssl.create_default_context(cafile=self.ca) if self.ca else None
+        return urllib.request.urlopen(q, timeout=20, context=context)
+
+    def status(self, path, **how):
+        try:
+            with self.open(urllib.request.Request(self.url(path), **how)) as r:
+                return r.status
+        except urllib.error.HTTPError as e:
+            return e.code
+
+    def url(self, path):
+        return "%s://127.0.0.1:%d%s" % ("https" if self.ca else "http", self.port, path)
 
     def samples(self, **headers):
         """{name: [(labels, value)]}"""
@@ -58,3 +79,16 @@ class Agent:
 def start_in(t, group, *args, **env):
     return t.start(["sh", "-c", "echo $$ > %s/cgroup.procs; exec \"$@\"" % group, "sh", *args],
                    env=dict(os.environ, **env))
+
+
+def certificate(t, name):
+    """(certificate, key) of a host that signs for itself."""
+    cert, key = t.path(name + ".pem"), t.path(name + ".key")
+    try:
+        made = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key,
+                               "-out", cert, "-days", "2", "-subj", "/CN=" + name, "-addext",
+                               "subjectAltName=DNS:%s,IP:127.0.0.1" % name], capture_output=True)
+    except FileNotFoundError:
+        skip("openssl is not installed")
+    expect(made.returncode == 0, made.stderr)
+    return cert, key

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 
+from agents import certificate
 from harness import EACGM, expect, main, skip, test
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -105,6 +106,13 @@ def _(t):
         text = f.read()
     whole = re.sub(r"(?m)^#(?!detect:)(\s*[a-z_]+:( .*)?)$", r"\1", text)
     expect(whole.count("\n#") < text.count("\n#") - 10, whole)
+    cert, key = certificate(t, "localhost")
+    with open(t.path("token"), "w") as f:
+        f.write("0123456789abcdef\n")
+    for name, path in (("cert.pem", cert), ("ca.pem", cert), ("key.pem", key),
+                       ("token", t.path("token"))):
+        expect("/etc/eacgm/" + name in whole, name)
+        whole = whole.replace("/etc/eacgm/" + name, path)
     for text in (text, whole):
         path = t.path("agent.yaml")
         with open(path, "w") as f:

@@ -48,6 +48,10 @@ static void read_both(struct agent_options *ret, struct args *merged, struct age
 }
 
 static const char whole[] = "listen: \"[::1]:9999\"\n"
+			    "tls:\n"
+			    "  cert: /etc/eacgm/cert.pem\n"
+			    "  key: /etc/eacgm/key.pem\n"
+			    "token_file: /etc/eacgm/token\n"
 			    "target:\n"
 			    "  pid: [12, 13]\n"
 			    "layers: [cuda, nccl]\n"
@@ -65,6 +69,15 @@ static const char whole[] = "listen: \"[::1]:9999\"\n"
 			    "  files: 7\n"
 			    "  max_bytes: 2000000\n"
 			    "  max_age: 72h\n"
+			    "otlp:\n"
+			    "  url: https://collector.example/otlp\n"
+			    "  interval: 30s\n"
+			    "  headers: [\"Authorization=Bearer a=b\", X-Scope-OrgID=7]\n"
+			    "  ca: /etc/eacgm/ca.pem\n"
+			    "pprof:\n"
+			    "  url: http://pyroscope:4040\n"
+			    "  headers: X-Scope-OrgID=8\n"
+			    "  ca: /etc/eacgm/other.pem\n"
 			    "dcgm: false\n"
 			    "duration: 1h\n";
 
@@ -77,6 +90,9 @@ static void every_key(void **state)
 	read_both(&o, &a, &c, whole, 0, NULL);
 	assert_string_equal(o.where.address, "::1");
 	assert_int_equal(o.where.port, 9999);
+	assert_string_equal(o.where.cert_file, "/etc/eacgm/cert.pem");
+	assert_string_equal(o.where.key_file, "/etc/eacgm/key.pem");
+	assert_string_equal(o.where.token_file, "/etc/eacgm/token");
 	assert_true(o.detects && !o.dcgm && o.budget == 0);
 	assert_int_equal(o.duration_ns, 3600000000000ULL);
 	assert_true(o.judged.alarms_per_hour == 0.5 && o.judged.least_effect == 0.2);
@@ -87,6 +103,14 @@ static void every_key(void **state)
 	assert_int_equal(o.frozen.most_files, 7);
 	assert_int_equal(o.frozen.most_bytes, 2000000);
 	assert_int_equal(o.frozen.most_age_ns, 72 * 3600000000000ULL);
+	assert_string_equal(o.pushed.url, "https://collector.example/otlp");
+	assert_int_equal(o.pushed.interval_ns, 30000000000ULL);
+	assert_string_equal(o.pushed.ca_file, "/etc/eacgm/ca.pem");
+	assert_int_equal(args_count(&a, "otlp-header"), 2);
+	assert_string_equal(o.profiled.url, "http://pyroscope:4040");
+	assert_string_equal(args_get(&a, "pprof-header"), "X-Scope-OrgID=8");
+	assert_string_equal(o.profiled.ca_file, "/etc/eacgm/other.pem");
+	assert_string_equal(args_nth(&a, "otlp-header", 0), "Authorization=Bearer a=b");
 	assert_int_equal(args_count(&a, "pid"), 2);
 	assert_string_equal(args_nth(&a, "pid", 1), "13");
 	assert_string_equal(args_get(&a, "layers"), "cuda,nccl");
@@ -109,6 +133,7 @@ static void nothing_told(void **state)
 		assert_string_equal(o.where.address, "127.0.0.1");
 		assert_true(o.where.port == 9477 && o.budget == 0.01 && o.dcgm && !o.detects);
 		assert_null(o.frozen.folder);
+		assert_null(o.pushed.url);
 		args_free(&a);
 		agent_config_free(&c);
 	}
@@ -158,14 +183,14 @@ static void keys(void **state)
 	fails("freeze:\n  colour: x\n",
 	      "a.yaml:2:3: freeze.colour: unknown key (known: folder, before, after, memory_mb, "
 	      "files, max_bytes, max_age)");
-	fails("folder: x\n",
-	      "a.yaml:1:1: folder: unknown key (known: listen, target, layers, probes, "
-	      "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-	      "freeze, dcgm, duration)");
+	fails("folder: x\n", "a.yaml:1:1: folder: unknown key (known: listen, tls, token_file, "
+			     "target, layers, probes, "
+			     "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
+			     "freeze, otlp, pprof, dcgm, duration)");
 	fails("freeze.folder: x\n",
-	      "a.yaml:1:1: freeze.folder: unknown key (known: listen, target, "
+	      "a.yaml:1:1: freeze.folder: unknown key (known: listen, tls, token_file, target, "
 	      "layers, probes, catalogs, everything, budget, detect, "
-	      "alarms_per_hour, least_effect, freeze, dcgm, duration)");
+	      "alarms_per_hour, least_effect, freeze, otlp, pprof, dcgm, duration)");
 	fails("budget: 1%\nlayers: all\nbudget: 2%\n",
 	      "a.yaml:3:1: budget: given twice (first in line 1)");
 	fails("budget: 1%\ndetect: true\n",
@@ -176,15 +201,30 @@ static void values(void **state)
 {
 	(void)state;
 	fails("budget: much\n", "a.yaml:1:9: budget: 'much' is not a percentage from 0.1 to 100");
-	fails("listen: 0.0.0.0:1\n",
-	      "a.yaml:1:9: listen: '0.0.0.0' is no loopback address (127.0.0.1, [::1]); there is "
-	      "no TLS and no token yet, so the agent serves this host alone");
+	fails("listen: localhost:1\n",
+	      "a.yaml:1:9: listen: 'localhost' is no address, as 127.0.0.1 or [::1]");
+	fails("listen: 127.x.example:1\n",
+	      "a.yaml:1:9: listen: '127.x.example' is no address, as 127.0.0.1 or [::1]");
 	fails("freeze:\n  memory_mb: 0\n",
 	      "a.yaml:2:14: freeze.memory_mb: takes a number of 1 to 1024, not '0'");
 	fails("freeze: {before: 2h}", "a.yaml:1:18: freeze.before: takes a time of 0 to 600 s, as "
 				      "1.5, 20ms or 3m, not '2h'");
 	fails("alarms_per_hour: -1\n",
 	      "a.yaml:1:18: alarms_per_hour: takes a number of 1e-06 to 3600, not '-1'");
+	fails("otlp:\n  url: collector:4318\n",
+	      "a.yaml:2:8: otlp.url: 'collector:4318' is no http://HOST:PORT or "
+	      "https://HOST:PORT");
+	fails("otlp: {interval: 10ms}\n",
+	      "a.yaml:1:18: otlp.interval: takes a time of 1 to 3600 s, "
+	      "as 1.5, 20ms or 3m, not '10ms'");
+	fails("otlp:\n  headers: [X-A=1, X-B]\n",
+	      "a.yaml:2:20: otlp.headers: 'X-B' is no NAME=VALUE");
+	fails("otlp:\n  headers: Content-Type=x\n",
+	      "a.yaml:2:12: otlp.headers: 'Content-Type' is set by eacgm itself");
+	fails("pprof:\n  url: ftp://x\n",
+	      "a.yaml:2:8: pprof.url: 'ftp://x' is no http://HOST:PORT or "
+	      "https://HOST:PORT");
+	fails("otlp: http://x\n", "a.yaml:1:7: otlp: expected keys and values, found text");
 	fails("dcgm: 1\n", "a.yaml:1:7: dcgm: takes true or false, not '1'");
 	fails("detect: [true]\n", "a.yaml:1:9: detect: expected a value, found a list");
 	fails("listen:\n", "a.yaml:1:8: listen: empty");
@@ -196,14 +236,46 @@ static void values(void **state)
 	fails("listen: \"a\\0b\"\n", "a.yaml:1:9: listen: holds a control character");
 }
 
+static void where_it_may_listen(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text, *says; /* NULL: it may */
+	} cases[] = {
+		{"listen: 127.9.9.9:1\n", NULL},
+		{"listen: \"[::1]:1\"\ntoken_file: /t\n", NULL},
+		{"tls: {cert: /c, key: /k}\n", NULL},
+		{"listen: 0.0.0.0:1\ntls: {cert: /c, key: /k}\ntoken_file: /t\n", NULL},
+		{"listen: \"[::]:1\"\ntls: {cert: /c, key: /k}\n",
+		 "--listen: '::' is no loopback address (127.0.0.1, [::1]): that wants --tls-cert, "
+		 "--tls-key and --token-file"},
+		{"listen: 10.0.0.1:1\ntoken_file: /t\n",
+		 "--listen: '10.0.0.1' is no loopback address (127.0.0.1, [::1]): that wants "
+		 "--tls-cert, --tls-key and --token-file"},
+		{"tls: {key: /k}\n", "--tls-cert and --tls-key are given together, or neither"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct agent_config c;
+		struct agent_options o;
+		struct args a;
+		struct err e = {""};
+		read_both(&o, &a, &c, cases[i].text, 0, NULL);
+		assert_int_equal(agent_options_check_listen(&o, &e), cases[i].says ? -EINVAL : 0);
+		assert_string_equal(e.msg, cases[i].says ? cases[i].says : "");
+		args_free(&a);
+		agent_config_free(&c);
+	}
+}
+
 static void files(void **state)
 {
 	(void)state;
 	fails("- a\n", "a.yaml:1:1: expected keys and values, found a list");
 	fails("a\n", "a.yaml:1:1: expected keys and values, found text");
-	fails("a: &x b\n", "a.yaml:1:1: a: unknown key (known: listen, target, layers, probes, "
-			   "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-			   "freeze, dcgm, duration)");
+	fails("a: &x b\n",
+	      "a.yaml:1:1: a: unknown key (known: listen, tls, token_file, target, layers, probes, "
+	      "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
+	      "freeze, otlp, pprof, dcgm, duration)");
 	fails("listen: &x b\n", "a.yaml:1:9: anchors (&name) are not supported");
 	fails("listen: *x\n", "a.yaml:1:9: aliases (*name) are not supported");
 	fails("listen: !!str x\n", "a.yaml:1:9: tags (!name) are not supported");
@@ -255,7 +327,9 @@ static void the_pages_example(void **state)
 	for (const struct opt_def *o = cmd_agent.options; o->name; o++) {
 		char *key = xasprintf("%s:", o->name);
 		if (strcmp(o->name, "config") != 0 && strncmp(o->name, "freeze", 6) != 0 &&
-		    strcmp(o->name, "no-dcgm") != 0 && strcmp(o->name, "all") != 0) {
+		    strncmp(o->name, "otlp-", 5) != 0 && strncmp(o->name, "pprof-", 6) != 0 &&
+		    strncmp(o->name, "tls-", 4) != 0 && strcmp(o->name, "no-dcgm") != 0 &&
+		    strcmp(o->name, "all") != 0) {
 			char *at = key;
 			while ((at = strchr(at, '-')))
 				*at = '_';
@@ -296,6 +370,7 @@ int main(void)
 		cmocka_unit_test(targets),
 		cmocka_unit_test(keys),
 		cmocka_unit_test(values),
+		cmocka_unit_test(where_it_may_listen),
 		cmocka_unit_test(files),
 		cmocka_unit_test(blame),
 		cmocka_unit_test(the_pages_example),

@@ -15,6 +15,7 @@
 #include "feed_rows.h"
 #include "base/entity.h"
 #include "serve/agent_series.h"
+#include "serve/exposition.h"
 #include "session/live_series.h"
 #include "session/session_live.h"
 #include "session/session_names.h"
@@ -98,12 +99,13 @@ static char *metrics(void)
 {
 	static const struct agent_causes causes;
 	struct exposition x = {0};
-	agent_series_write(&x, &(struct agent_view){.series = &s,
-						    .state = &state,
-						    .causes = &causes,
-						    .host = "host",
-						    .version = "1",
-						    .dcgm = true});
+	const struct series_sink sink = exposition_sink(&x);
+	agent_series_write(&sink, &(struct agent_view){.series = &s,
+						       .state = &state,
+						       .causes = &causes,
+						       .host = "host",
+						       .version = "1",
+						       .dcgm = true});
 	buf_byte(&x.text, 0);
 	return (char *)x.text.data;
 }

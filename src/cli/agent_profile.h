@@ -1,0 +1,40 @@
+/* agent_profile.h - stacks of the jobs at the CPU clock, as a profile of each process each ten
+ * seconds in pprof's format, brought to a store of profiles as Pyroscope takes them. */
+#pragma once
+
+#include "base/error.h"
+#include "cli/options.h"
+#include "serve/agent_series.h"
+
+struct session_view;
+
+/* Strings are those of the command line or of the file. */
+struct profile_wanted {
+	const char *url;	    /* NULL: nothing is pushed */
+	const char *ca_file;	    /* NULL: the host's */
+	const struct args *headers; /* its options --pprof-header, "NAME=VALUE" */
+};
+
+struct agent_profile_told {
+	void *ctx;
+	void (*say)(void *ctx, const char *sentence); /* from any thread */
+	const char *host;
+	uint32_t sample_hz;
+};
+
+struct agent_profile;
+/* Before privileges are given up: files are read. Strings live as long as it. */
+int agent_profile_open(struct agent_profile **ret, const struct profile_wanted *w,
+		       const struct agent_profile_told *told, struct err *e);
+int agent_profile_start(struct agent_profile *p, struct err *e);
+/* Brings the last there is. NULL: nothing. */
+void agent_profile_close(struct agent_profile *p);
+
+/* The thread that looks at rows; s: whose processes are. */
+void agent_profile_batch(struct agent_profile *p, const struct session_view *v,
+			 const struct live_series *s, uint64_t now_ns);
+/* Nothing more comes: what there is becomes profiles. */
+void agent_profile_end(struct agent_profile *p, const struct live_series *s, uint64_t now_ns);
+
+/* From any thread. */
+void agent_profile_stats(struct agent_profile *p, struct agent_pushed *ret);

@@ -1,0 +1,278 @@
+/* agent_push.c - one client for metrics, logs and spans: what is due is made of the agent's state,
+ * under its lock as an answer to /metrics is, and of what happened since the last time. */
+#include "cli/agent_push.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "cli/agent.h"
+#include "cli/push_pairs.h"
+#include "serve/http_client.h"
+#include "serve/otlp_answer.h"
+#include "serve/otlp_metrics.h"
+
+#ifndef EACGM_VERSION
+#define EACGM_VERSION "unknown"
+#endif
+
+#define LATE_NS	     1000000000ULL /* rows of different CPUs come so much after another */
+#define PAIRS	     64		   /* headers, attributes of the resource */
+#define CLOCK_SET_NS 10000000
+#define QUEUE_BYTES  (8u << 20)
+#define TYPE	     "application/x-protobuf"
+
+static const char metrics_path[] = "/v1/metrics", logs_path[] = "/v1/logs",
+		  traces_path[] = "/v1/traces";
+
+struct agent_push {
+	struct agent *agent;
+	struct http_client *client;
+	struct pairs headers, resource;
+	struct http_header header_list[PUSH_PAIRS];
+	struct otlp_about about;
+	char *url;
+	uint64_t events_offset_ns;
+	uint64_t offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC at first: starts stay the same */
+	atomic_bool ending;
+	pthread_mutex_t lock;	/* of the rest */
+	uint64_t rejected_rows; /* of what was taken */
+	uint64_t made_ns;	/* what the last push took to make */
+	bool said_rejected;
+};
+
+/* ---- the environment ---- */
+
+static const char *variable(const char *name)
+{
+	const char *text = getenv(name);
+	return text && *text ? text : NULL;
+}
+
+static int milliseconds(const char *name, uint64_t *ret_ns, struct err *e)
+{
+	const char *text = variable(name);
+	char *end = NULL;
+	unsigned long ms = text ? strtoul(text, &end, 10) : 0;
+	if (!text)
+		return 0;
+	if (*end || !ms || ms > 3600000)
+		return err_set(e, EINVAL, "%s: '%s' is no number of milliseconds from 1 to 3600000",
+			       name, text);
+	*ret_ns = ms * 1000000ULL;
+	return 0;
+}
+
+static int check_protocol(struct err *e)
+{
+	const char *protocol = variable("OTEL_EXPORTER_OTLP_PROTOCOL");
+	if (!protocol || !strcmp(protocol, "http/protobuf"))
+		return 0;
+	return err_set(e, EINVAL,
+		       "OTEL_EXPORTER_OTLP_PROTOCOL: '%s' is not spoken, http/protobuf is: "
+		       "collectors take it at port 4318",
+		       protocol);
+}
+
+int push_wanted_environment(struct push_wanted *w, struct err *e)
+{
+	const char *off = variable("OTEL_SDK_DISABLED");
+	if (!w->url && !(off && !strcasecmp(off, "true")))
+		w->url = variable("OTEL_EXPORTER_OTLP_ENDPOINT");
+	if (!w->url)
+		return 0;
+	if (!w->ca_file)
+		w->ca_file = variable("OTEL_EXPORTER_OTLP_CERTIFICATE");
+	w->more_headers = variable("OTEL_EXPORTER_OTLP_HEADERS");
+	w->resource = variable("OTEL_RESOURCE_ATTRIBUTES");
+	w->service = variable("OTEL_SERVICE_NAME");
+	int rc = check_protocol(e);
+	if (!rc && !w->interval_ns)
+		rc = milliseconds("OTEL_METRIC_EXPORT_INTERVAL", &w->interval_ns, e);
+	if (!rc)
+		rc = milliseconds("OTEL_EXPORTER_OTLP_TIMEOUT", &w->timeout_ns, e);
+	return rc;
+}
+
+/* ---- what is sent ---- */
+
+static void put(struct http_client *c, const char *path, struct buf *body)
+{
+	if (body->len)
+		http_client_put(c, &(struct http_post){.path = path, .type = TYPE, .body = *body});
+}
+
+/* Where two pushes meet their times are to be the same: it changes when the clock was set. */
+static uint64_t offset_of_events(struct agent_push *p, uint64_t offset_ns)
+{
+	int64_t by_ns = (int64_t)(offset_ns - p->events_offset_ns);
+	if (by_ns > CLOCK_SET_NS || by_ns < -CLOCK_SET_NS)
+		p->events_offset_ns = offset_ns;
+	return p->events_offset_ns;
+}
+
+static void on_due(void *ctx, struct http_client *c)
+{
+	struct agent_push *p = ctx;
+	struct agent *a = p->agent;
+	struct buf metrics = {0}, logs = {0}, spans = {0};
+	uint64_t began_ns = monotonic_ns(), now_ns = realtime_ns();
+	uint64_t offset_ns = offset_of_events(p, now_ns - began_ns);
+	agent_metrics_otlp(a, &metrics, &p->about, now_ns, p->offset_ns);
+	otlp_events_write_logs(a->events, &logs, &p->about, offset_ns);
+	otlp_events_write_spans(a->events, &spans, &p->about, offset_ns,
+				p->ending ? UINT64_MAX : began_ns - LATE_NS);
+	put(c, logs_path, &logs); /* what is rare first: it is told once */
+	put(c, traces_path, &spans);
+	put(c, metrics_path, &metrics);
+	pthread_mutex_lock(&p->lock);
+	p->made_ns = monotonic_ns() - began_ns;
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void on_taken(void *ctx, const char *path, const uint8_t *answer, size_t n)
+{
+	struct agent_push *p = ctx;
+	char why[200];
+	uint64_t rejected = otlp_answer_rejected(answer, n, why, sizeof(why));
+	if (!rejected)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->rejected_rows += rejected;
+	pthread_mutex_unlock(&p->lock);
+	if (!p->said_rejected) {
+		char *text = xasprintf("%s left out %llu of what was pushed to %s: %s", p->url,
+				       (unsigned long long)rejected, path,
+				       why[0] ? why : "it does not say why");
+		agent_say(p->agent, text);
+		free(text);
+	}
+	p->said_rejected = true;
+}
+
+static void on_say(void *ctx, const char *sentence)
+{
+	agent_say(((struct agent_push *)ctx)->agent, sentence);
+}
+
+void agent_push_stats(struct agent_push *p, struct agent_pushed *ret)
+{
+	struct http_client_stats s;
+	struct otlp_events_stats events;
+	http_client_stats(p->client, &s);
+	otlp_events_stats(p->agent->events, &events);
+	*ret = (struct agent_pushed){.to = "otlp",
+				     .tells_events = true,
+				     .sent = s.sent,
+				     .bytes = s.sent_bytes,
+				     .raw_bytes = s.raw_bytes,
+				     .failures = s.failures,
+				     .refused = s.refused,
+				     .dropped = s.dropped,
+				     .waiting = s.waiting,
+				     .logs = events.logs,
+				     .spans = events.spans,
+				     .logs_left_out = events.logs_left_out,
+				     .spans_left_out = events.spans_left_out};
+	pthread_mutex_lock(&p->lock);
+	ret->rejected_rows = p->rejected_rows;
+	ret->made_ns = p->made_ns;
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- its life ---- */
+
+static int read_headers(struct agent_push *p, const struct push_wanted *w, struct err *e)
+{
+	int rc = pairs_add_headers(&p->headers, w->headers, "otlp-header", e);
+	if (!rc)
+		rc = pairs_add_list(&p->headers, w->more_headers, "OTEL_EXPORTER_OTLP_HEADERS", e);
+	if (!rc)
+		rc = pairs_check_headers(&p->headers, "OTEL_EXPORTER_OTLP_HEADERS", e);
+	for (size_t i = 0; i < p->headers.len; i++)
+		p->header_list[i] = (struct http_header){p->headers.names[i], p->headers.values[i]};
+	return rc;
+}
+
+static int read_resource(struct agent_push *p, const struct push_wanted *w, struct err *e)
+{
+	int rc = pairs_add_list(&p->resource, w->resource, "OTEL_RESOURCE_ATTRIBUTES", e);
+	if (rc || !w->service)
+		return rc;
+	for (size_t i = 0; i < p->resource.len; i++) /* it wins */
+		if (!strcmp(p->resource.names[i], "service.name")) {
+			free(p->resource.values[i]);
+			p->resource.values[i] = xstrdup(w->service);
+			return 0;
+		}
+	char *pair = xasprintf("service.name=%s", w->service);
+	rc = pairs_add(&p->resource, pair, strlen(pair), false, "OTEL_SERVICE_NAME", e);
+	free(pair);
+	return rc;
+}
+
+static int open_client(struct agent_push *p, const struct push_wanted *w, struct err *e)
+{
+	struct http_client_options o = {.ca_file = w->ca_file,
+					.headers = p->header_list,
+					.headers_len = p->headers.len,
+					.interval_ns = w->interval_ns,
+					.timeout_ns = w->timeout_ns,
+					.most_bytes = QUEUE_BYTES,
+					.ctx = p,
+					.due = on_due,
+					.taken = on_taken,
+					.say = on_say};
+	int rc = http_url_parse(&o.to, w->url, e);
+	return rc ? err_wrap(e, rc, "--otlp") : http_client_open(&p->client, &o, e);
+}
+
+int agent_push_open(struct agent_push **ret, const struct push_wanted *w, struct agent *a,
+		    struct err *e)
+{
+	struct agent_push *p = xcalloc(1, sizeof(*p));
+	pthread_mutex_init(&p->lock, NULL);
+	p->agent = a;
+	p->url = xstrdup(w->url);
+	p->offset_ns = p->events_offset_ns = realtime_ns() - monotonic_ns();
+	int rc = read_headers(p, w, e);
+	if (!rc)
+		rc = read_resource(p, w, e);
+	if (!rc)
+		rc = open_client(p, w, e);
+	p->about = (struct otlp_about){
+		.version = EACGM_VERSION,
+		.host = a->host,
+		.start_realtime_ns = realtime_ns(),
+		.keys = (const char *const *)p->resource.names,
+		.values = (const char *const *)p->resource.values,
+		.n = p->resource.len,
+	};
+	if (rc)
+		agent_push_close(p);
+	else
+		*ret = p;
+	return rc;
+}
+
+int agent_push_start(struct agent_push *p, struct err *e)
+{
+	return http_client_start(p->client, e);
+}
+
+void agent_push_close(struct agent_push *p)
+{
+	const uint64_t most_ns = 3000000000ULL;
+	if (!p)
+		return;
+	p->ending = true;
+	http_client_close(p->client, most_ns);
+	pairs_free(&p->headers);
+	pairs_free(&p->resource);
+	free(p->url);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}

@@ -1,0 +1,480 @@
+#!/usr/bin/env python3
+"""agent_push_test.py - `eacgm agent --otlp`: what a receiver gets, by OpenTelemetry's schema and
+rules; receivers that are dead, slow, full, hostile, or come back; and that scrapes never wait for
+one."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+from agents import Agent, certificate, start_in
+from cgroups import make_cgroup
+from gpu import fake_nvml
+from harness import EACGM, PUSH, PYTHON, expect, main, needs_torch, probes, skip, target, test
+from otlp import Receiver, attributes
+
+JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "rhythm_job.py")
+CALLS = ("--budget", "100%", "--layers", "user,gpu", *probes(PUSH))
+UNITS = {"s": "_seconds", "By": "_bytes", "Hz": "_hertz", "W": "_watts", "J": "_joules", "Cel": "_celsius",
+         "By/s": "_bytes_per_second", "1/s": "_per_second"}
+
+
+def agent(t, receiver, *options, **how):
+    """One after another, on one control group."""
+    if not hasattr(t, "group"):
+        t.group = make_cgroup(t, "agent")
+    return Agent(t, "--otlp", receiver if isinstance(receiver, str) else receiver.url(),
+                 "--otlp-interval", "1s", *options, group=t.group, **how)
+
+
+def prometheus_name(metric):
+    """As OpenTelemetry's rules make it (compatibility/prometheus_and_openmetrics)."""
+    name, unit = metric["name"].replace(".", "_"), metric.get("unit", "")
+    name += UNITS.get(unit, "")
+    if "sum" in metric and metric["sum"].get("is_monotonic"):
+        return name + "_total"
+    return name + ("_ratio" if "gauge" in metric and unit == "1" else "")
+
+
+@test("metrics are those of /metrics, in OpenTelemetry's names, units and kinds", 90)
+def _(t):
+    receiver = Receiver()
+    a = agent(t, receiver, *CALLS, "--otlp-header", "X-Scope-OrgID=tenant 7", env={
+        "OTEL_EXPORTER_OTLP_HEADERS": "Authorization=Bearer%20a%2Cb,x-more=1",
+        "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=lab,host.name=renamed",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"})
+    began_ns = time.time_ns()
+    job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1")
+    t.wait_for(lambda: "eacgm_calls_total" in a.samples(), "calls")
+
+    def points():
+        questions = receiver.of("/v1/metrics")
+        return questions[-1].points() if questions else {}
+    t.wait_for(lambda: "eacgm.calls" in points() and "process.memory.usage" in points() and
+               "eacgm.host.cpu" in points(), "them")
+    question = receiver.of("/v1/metrics")[-1]
+    expect(question.resource == {
+        "service.name": "eacgm", "service.version": question.resource["service.version"],
+        "service.instance.id": "%s:%d" % (socket.gethostname(), a.p.pid), "host.arch": "amd64",
+        "os.type": "linux", "process.pid": a.p.pid, "host.name": "renamed",
+        "deployment.environment.name": "lab"}, question.resource)
+    expect(question.headers["X-Scope-OrgID"] == "tenant 7" and question.headers["x-more"] == "1" and
+           question.headers["Authorization"] == "Bearer a,b" and
+           question.headers["Content-Encoding"] == "gzip" and
+           question.wire_bytes < question.bytes, dict(question.headers))
+    found = question.points()
+    labels, value, point, metric = found["eacgm.calls"][0]
+    expect(labels == {"process.pid": job.pid, "process.executable.name": "calls",
+                      "eacgm.layer": "user", "code.function.name": "target_push"}, labels)
+    expect(metric["sum"]["is_monotonic"] and value > 0 and
+           began_ns - 5e9 < point["start_time_unix_nano"] < point["time_unix_nano"] <
+           time.time_ns(), (metric, began_ns))
+    labels, value, point, metric = found["process.memory.usage"][0]
+    expect(labels["process.pid"] == job.pid and metric["unit"] == "By" and value > 0 and
+           "sum" in metric and not metric["sum"].get("is_monotonic"), metric)
+    for name, rows in found.items():
+        for _labels, _value, point, metric in rows:
+            expect(("start_time_unix_nano" in point) == ("sum" in metric), name)
+    # names: there and back
+    theirs = {prometheus_name(m) for m in question.rows if m["name"].startswith("eacgm.")}
+    ours = {name for name in a.samples() if name.startswith("eacgm_")}
+    unlike = theirs - ours - {"eacgm_push_made_seconds"}
+    expect(not unlike, "not in /metrics: %r" % unlike)
+    not_pushed = {"eacgm_process_rss_bytes", "eacgm_process_threads", "eacgm_filesystem_total_bytes"}
+
+    def missing():  # what came after the last push is in the next
+        last = receiver.of("/v1/metrics")[-1]
+        theirs = {prometheus_name(m) for m in last.rows if m["name"].startswith("eacgm.")}
+        return {name for name in ours - theirs - not_pushed
+                if not re.match("eacgm_(host|disk|interface|process)_", name)}
+    t.wait_for(lambda: not missing(), "a push with all of /metrics")
+    # counters go on
+    first, last = (next(iter(q.points()["eacgm.calls"])) for q in (
+        [q for q in receiver.of("/v1/metrics") if "eacgm.calls" in q.points()][0],
+        receiver.of("/v1/metrics")[-1]))
+    expect(first[1] <= last[1] and
+           first[2]["start_time_unix_nano"] == last[2]["start_time_unix_nano"], (first, last))
+    pushed = {name: rows for name, rows in a.samples().items() if name.startswith("eacgm_push")}
+    expect(pushed["eacgm_push_sent_total"][0][1] >= 2 and
+           pushed["eacgm_push_failures_total"][0][1] == 0 and
+           pushed["eacgm_push_wire_bytes_total"][0][1] > 0, pushed)
+    n = len(receiver.of("/v1/metrics"))
+    a.end()
+    expect(len(receiver.of("/v1/metrics")) > n, "the last there was")
+
+
+@test("GPUs by the semantic conventions; an error of one is a log")
+def _(t):
+    receiver = Receiver()
+    a = agent(t, receiver, env=fake_nvml(t, "count 2\nxid 1 79\n"))
+    t.wait_for(lambda: receiver.of("/v1/metrics") and all(
+        name in receiver.of("/v1/metrics")[-1].points() for name in (
+            "hw.gpu.utilization", "hw.gpu.memory.usage", "hw.gpu.memory.limit", "hw.power",
+            "hw.energy", "hw.errors")), "GPUs", 40)
+    found = receiver.of("/v1/metrics")[-1].points()
+    scraped = a.samples()
+    uuids = {labels["uuid"] for labels, _v in scraped["eacgm_gpu_memory_total_bytes"]}
+    for name, rows in found.items():
+        for labels, _value, _point, _metric in rows:
+            if name.startswith("hw."):
+                expect(labels["hw.type"] == "gpu" and labels["hw.id"] in uuids, (name, labels))
+    tasks = {labels["hw.gpu.task"] for labels, *_ in found["hw.gpu.utilization"]}
+    expect(tasks == {"general", "encoder", "decoder"}, tasks)
+    expect({labels["error.type"] for labels, *_ in found["hw.errors"]} ==
+           {"corrected", "uncorrected"}, found["hw.errors"])
+    expect({labels["hw.id"]: v for labels, v, *_ in found["hw.gpu.memory.limit"]} ==
+           {labels["uuid"]: v for labels, v in scraped["eacgm_gpu_memory_total_bytes"]}, "memory")
+    expect("eacgm.gpu.sm_clock" in found and
+           found["eacgm.gpu.sm_clock"][0][3]["unit"] == "Hz", "others by our names")
+    expect(not any("DCGM" in name for name in found), "those are Prometheus's")
+    t.wait_for(lambda: receiver.rows("/v1/logs"), "a log")
+    log = receiver.rows("/v1/logs")[0]
+    expect(log["severity_number"] == 17 and log["severity_text"] == "ERROR" and
+           log["event_name"] == "eacgm.error" and
+           log["body"]["string_value"].startswith("xid of gpu 1: 79") and
+           attributes(log) == {"error.type": "xid", "eacgm.of": "gpu 1"}, log)
+    a.end()
+
+
+COLLECTIVES = """catalog: 1
+layer: mine
+libraries: ["libtarget.so*"]
+probes:
+  - id: x.push
+    symbols: target_push
+    signature: "(u64 bytes) -> int"
+    role: collective
+"""
+
+
+@test("collectives are spans; more than there is room for are counted", 90)
+def _(t):
+    receiver = Receiver()
+    catalog = t.path("c.yaml")
+    with open(catalog, "w") as f:
+        f.write(COLLECTIVES)
+    a = agent(t, receiver, "--budget", "100%", "--layers", "mine", "--catalog", catalog)
+    before_ns = time.time_ns()
+    job = start_in(t, a.group, target("calls"), "threads", "50", "1")
+    job.wait(20)
+    t.wait_for(lambda: len(receiver.rows("/v1/traces")) >= 50, "spans")
+    spans = receiver.rows("/v1/traces")
+    expect(len(spans) == 50 and len({s["span_id"] for s in spans}) == 50, len(spans))
+    for s in spans:
+        expect(len(s["trace_id"]) == 16 and len(s["span_id"]) == 8 and s["kind"] == 1 and
+               s["name"] == "target_push" and before_ns <= s["start_time_unix_nano"] <=
+               s["end_time_unix_nano"] <= time.time_ns(), s)
+        labels = attributes(s)
+        expect(labels["process.pid"] == job.pid and labels["thread.id"] == job.pid or
+               labels["thread.id"] > 0, labels)
+        expect(labels["eacgm.layer"] == "mine" and "eacgm.collective.size" in labels, labels)
+    start_in(t, a.group, target("calls"), "threads", "5000", "1").wait(20)
+    t.wait_for(lambda: sum(v for labels, v in a.samples()["eacgm_push_left_out_total"]
+                           if labels["signal"] == "spans") > 0, "some to be left out")
+
+    def told():
+        found = a.samples()
+        return sum(v for labels, v in found["eacgm_push_left_out_total"] +
+                   found["eacgm_push_events_total"] if labels["signal"] == "spans")
+    t.wait_for(lambda: told() == 5050, "each was pushed or counted: %r" % told())
+    expect(max(len(q.rows) for q in receiver.of("/v1/traces")) <= 256, "the limit")
+    a.end()
+
+
+@test("the steps of a training are spans, one after another", 120)
+def _(t):
+    needs_torch()
+    receiver = Receiver()
+    a = agent(t, receiver, "--budget", "100%", "--layers", "torch")
+    job = start_in(t, a.group, PYTHON, JOB, "60")
+
+    def steps():
+        return [s for s in receiver.rows("/v1/traces") if s["name"] == "training step"]
+    t.wait_for(lambda: len(steps()) > 20, "steps", 60)
+    found = sorted(steps(), key=lambda s: s["start_time_unix_nano"])
+    for one, two in zip(found, found[1:]):
+        n = [attributes(s)["eacgm.step.number"] for s in (one, two)]
+        expect(n[1] == n[0] + 1 and one["end_time_unix_nano"] == two["start_time_unix_nano"],
+               (one, two))
+    lengths = sorted(s["end_time_unix_nano"] - s["start_time_unix_nano"] for s in found)
+    expect(attributes(found[0])["process.pid"] == job.pid and
+           15e6 < lengths[len(lengths) // 2] < 300e6, lengths)
+    t.kill(job)
+    a.end()
+
+
+@test("an incident is a log when it is told, and a log and a span when it has ended", 300)
+def _(t):
+    needs_torch()
+    receiver = Receiver()
+    a = agent(t, receiver, "--detect")
+    job = start_in(t, a.group, PYTHON, JOB, "200", "60", "75")
+
+    def logs():
+        return [log for log in receiver.rows("/v1/logs") if log["event_name"] == "eacgm.incident"]
+
+    def spans():
+        return [s for s in receiver.rows("/v1/traces") if "eacgm.incident.id" in attributes(s)]
+    t.wait_for(spans, "the end of an incident: %s" % a.said(), 200)
+    span = spans()[0]
+    labels = attributes(span)
+    mine = [log for log in logs() if log["trace_id"] == span["trace_id"]]
+    expect(len(mine) >= 2 and mine[-1]["body"]["string_value"] == span["name"], mine)
+    for log in mine:
+        found = attributes(log)
+        expect(log["severity_number"] == 13 and found["eacgm.incident.id"] ==
+               labels["eacgm.incident.id"] and found["process.pid"] == job.pid and
+               0 <= found["eacgm.incident.confidence"] <= 1 and found["eacgm.incident.cost"] > 0 and
+               found["eacgm.incident.cause"] and found["eacgm.incident.advice"] and
+               log["time_unix_nano"] <= log["observed_time_unix_nano"], log)
+    expect([attributes(log)["eacgm.incident.ended"] for log in mine][-1] and
+           not attributes(mine[0])["eacgm.incident.ended"], mine)
+    expect(5e9 < span["end_time_unix_nano"] - span["start_time_unix_nano"] < 40e9 and
+           span["status"]["code"] == 2, span)
+    t.kill(job)
+    a.end()
+
+
+def counts(a):
+    found = a.samples()
+    return {name: int(found["eacgm_push_%s_total" % name][0][1])
+            for name in ("sent", "failures", "refused", "dropped", "rejected")}
+
+
+@test("no receiver: the agent goes on and says so once; it comes, goes, and comes again", 120)
+def _(t):
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        port = s.getsockname()[1]
+    a = agent(t, "http://127.0.0.1:%d" % port, *CALLS)
+    t.wait_for(lambda: counts(a)["failures"] >= 2, "attempts")
+    expect(a.said().count("cannot push") == 1 and "no connection; tries again" in a.said(),
+           a.said())
+    began = time.monotonic()
+    a.get()
+    expect(time.monotonic() - began < 1, "a scrape waits")
+    receiver = Receiver(port=port)
+    t.wait_for(lambda: receiver.of("/v1/metrics"), "what waited", 40)
+    t.wait_for(lambda: "again" in a.said(), "that it is said")
+    expect(len(receiver.of("/v1/metrics")) >= 1 and counts(a)["dropped"] == 0, counts(a))
+    receiver.close()
+    failures = counts(a)["failures"]
+    t.wait_for(lambda: counts(a)["failures"] > failures, "its end to be seen", 40)
+    receiver = Receiver(port=port)
+    t.wait_for(lambda: receiver.of("/v1/metrics"), "what waited", 60)
+    a.end()
+
+
+@test("429 and 503 are tried again when the receiver says so, others never", 120)
+def _(t):
+    seen = []
+
+    def answer(path, n):
+        seen.append(time.monotonic())
+        return ((503, {"Retry-After": "3"}, b"later"), (429, {"Retry-After": "2"}, b""))[n] \
+            if n < 2 else (200, {}, b"")
+    receiver = Receiver(answer)
+    a = agent(t, receiver)
+    t.wait_for(lambda: receiver.of("/v1/metrics"), "what was tried again", 40)
+    expect(seen[1] - seen[0] > 2.9 and seen[2] - seen[1] > 1.9, seen)
+    expect("503 " in a.said() and a.said().count("cannot push") == 1, a.said())
+    a.end()
+    for status in (400, 404, 413, 500, 301):
+        receiver = Receiver(lambda path, n: (status, {"Location": "http://127.0.0.1:1/"}, b"no"))
+        a = agent(t, receiver)
+        t.wait_for(lambda: counts(a)["refused"] >= 2, "refusals")
+        expect(a.said().count("does not take /v1/metrics: %d" % status) == 1 and
+               counts(a)["failures"] == 0, a.said())
+        a.end()
+
+
+@test("a receiver that leaves some out, and answers that are none")
+def _(t):
+    texts = [b"\x0a\x06\x08\x03\x12\x02no", b"\xff" * 200, b"\x0a\xff\xff\xff\xff\x7f", b"{}", b"\0" * 60000]
+    receiver = Receiver(lambda path, n: (200, {}, texts[n % len(texts)]))
+    a = agent(t, receiver)
+    t.wait_for(lambda: len(receiver.of("/v1/metrics")) >= 6, "six", 30)
+    t.wait_for(lambda: counts(a)["rejected"] == 6, "3 of two: %r" % counts(a))
+    expect("left out 3 of what was pushed to /v1/metrics: no" in a.said(), a.said())
+    expect(counts(a)["failures"] == 0, counts(a))
+    a.end()
+
+
+def raw_server(t, behave):
+    """behave(connection) on a thread for each; returns the port."""
+    server = socket.create_server(("127.0.0.1", 0))
+    t.at_end.append(server.close)
+
+    def serve():
+        while True:
+            try:
+                s, _ = server.accept()
+            except OSError:
+                return
+            threading.Thread(target=behave, args=(s,), daemon=True).start()
+    threading.Thread(target=serve, daemon=True).start()
+    return server.getsockname()[1]
+
+
+def dribble(s):
+    try:
+        s.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+        while True:
+            s.sendall(b"x")
+            time.sleep(0.2)
+    except OSError:
+        pass
+
+
+def too_much(s):
+    try:
+        s.recv(100)
+        s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n" + b"x" * 1000000)
+    except OSError:
+        pass
+
+
+def no_http(s):
+    try:
+        s.recv(100)
+        s.sendall(b"\x00\x00\x12\x04\x00\x00\x00\x00\x00" * 50)  # as gRPC answers
+        s.close()
+    except OSError:
+        pass
+
+
+@test("receivers that say nothing, little by little, too much, or what is no HTTP", 120)
+def _(t):
+    for behave in (lambda s: time.sleep(100), dribble, too_much, no_http):
+        port = raw_server(t, behave)
+        a = agent(t, "http://127.0.0.1:%d" % port, env={"OTEL_EXPORTER_OTLP_TIMEOUT": "1000"})
+        t.wait_for(lambda: counts(a)["failures"] >= 2, "attempts", 40)
+        began = time.monotonic()
+        a.get()
+        expect(time.monotonic() - began < 1, "a scrape waits")
+        expect(a.said().count("cannot push") == 1, a.said())
+        began = time.monotonic()
+        a.end()
+        expect(time.monotonic() - began < 20, "its end waits")
+
+
+@test("a name that nobody knows, and an end while it is looked for", 60)
+def _(t):
+    a = agent(t, "http://no-such-host.invalid:4318", env={"OTEL_EXPORTER_OTLP_TIMEOUT": "1000"})
+    t.wait_for(lambda: counts(a)["failures"] >= 3, "attempts", 40)
+    began = time.monotonic()
+    a.get()
+    expect(time.monotonic() - began < 1, "a scrape waits")
+    a.end()
+    a = agent(t, "https://no-such-host.invalid", env={"OTEL_EXPORTER_OTLP_TIMEOUT": "60000"})
+    time.sleep(1.5)  # it looks, or has been told
+    a.end()
+
+
+@test("https: a receiver with the right certificate, and one that nobody signed for", 90)
+def _(t):
+    tls = certificate(t, "localhost")
+    receiver = Receiver(tls=tls)
+    for host in ("127.0.0.1", "localhost"):
+        n = len(receiver.of("/v1/metrics"))
+        a = agent(t, "https://%s:%d" % (host, receiver.port), "--otlp-ca", tls[0])
+        t.wait_for(lambda: len(receiver.of("/v1/metrics")) > n + 1, "metrics by TLS")
+        expect(counts(a)["failures"] <= (host == "localhost"), a.said())
+        a.end()
+    other = certificate(t, "other")
+    for ca in (("--otlp-ca", other[0]), ()):
+        n = len(receiver.of("/v1/metrics"))
+        a = agent(t, "https://127.0.0.1:%d" % receiver.port, *ca)
+        t.wait_for(lambda: counts(a)["failures"] >= 1, "a failure")
+        expect("self-signed certificate" in a.said() and
+               len(receiver.of("/v1/metrics")) == n, a.said())
+        a.end()
+
+
+@test("what cannot be pushed to: one line, and nothing is started")
+def _(t):
+    for options, env, why in (
+            (["--otlp", "collector:4318"], {}, "--otlp: 'collector:4318' is no http://HOST:PORT"),
+            (["--otlp", "ftp://x"], {}, "is no http://HOST:PORT"),
+            (["--otlp", "http://u:p@x"], {}, "has a user in it"),
+            (["--otlp", "http://x/?a=b"], {}, "has a query"),
+            (["--otlp", "http://x:99999"], {}, "http://HOST:PORT"),
+            (["--otlp", "http://x", "--otlp-interval", "1ms"], {}, "--otlp-interval"),
+            (["--otlp", "http://x", "--otlp-header", "a"], {}, "is no NAME=VALUE"),
+            (["--otlp", "http://x", "--otlp-header", "Host=x"], {}, "is set by eacgm itself"),
+            (["--otlp", "http://x", "--otlp-header", "a=b\r\nc: d"], {}, "cannot be a header"),
+            (["--otlp", "https://x", "--otlp-ca", "/no/such"], {}, "/no/such"),
+            ([], {"OTEL_EXPORTER_OTLP_ENDPOINT": "x"}, "is no http://HOST:PORT"),
+            (["--otlp", "http://x"], {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "'grpc' is not spoken"),
+            (["--otlp", "http://x"], {"OTEL_EXPORTER_OTLP_HEADERS": "a"}, "is no NAME=VALUE"),
+            (["--otlp", "http://x"], {"OTEL_EXPORTER_OTLP_TIMEOUT": "x"}, "milliseconds")):
+        r = t.run([EACGM, "agent", "--listen", "127.0.0.1:0", *options], env=dict(os.environ, **env))
+        lines = [line for line in r.err.splitlines() if "serves" not in line]
+        expect(r.status in (1, 2) and why in r.err and len(lines) == 1, r)
+
+
+@test("the file says it as well; SIGTERM while nobody listens")
+def _(t):
+    receiver = Receiver()
+    path = t.path("agent.yaml")
+    with open(path, "w") as f:
+        f.write("otlp:\n  url: %s\n  interval: 1s\n  headers: [\"X-A=1\", \"X-B=2 3\"]\n" %
+                receiver.url("/base/"))
+    receiver.answer = lambda path, n: (200, {}, b"")
+    a = Agent(t, "-c", path)
+    t.wait_for(lambda: receiver.attempts, "an attempt")
+    expect(receiver.attempts[0][0] == "/base/v1/metrics", receiver.attempts)
+    receiver.close()
+    os.kill(a.p.pid, signal.SIGTERM)
+    expect(a.p.wait(20) == 0, a.said())
+
+
+PROTO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/export/profile.proto")
+
+
+def profile_text(p):
+    return subprocess.run(["protoc", "--decode=eacgm_pprof.Profile", "-I", os.path.dirname(PROTO),
+                           PROTO], input=p.pprof, capture_output=True).stdout.decode()
+
+
+@test("--pprof-push: a profile of each process that ran, as Pyroscope takes them", 120)
+def _(t):
+    receiver = Receiver()
+    t.group = make_cgroup(t, "agent")
+    a = Agent(t, "--pprof-push", receiver.url(), "--pprof-header", "X-Scope-OrgID=7", "--layers",
+              "user", *probes(PUSH), group=t.group)
+    job = start_in(t, a.group, PYTHON, "-c", "import ctypes, sys\n"
+                   "push = ctypes.CDLL(sys.argv[1]).target_push\n"
+                   "def burn_in_python():\n"
+                   "    while True:\n"
+                   "        push(1)\n"
+                   "        sum(range(20000))\n"
+                   "burn_in_python()\n", target("libtarget.so"), RANK="3", SLURM_JOB_ID="47")
+    began = time.time()
+    t.wait_for(lambda: len(receiver.of("/ingest")) >= 3, "profiles", 60)
+    p = receiver.of("/ingest")[-1]
+    name = p.query["name"]
+    expect(re.fullmatch(r"[\w.-]+\{pid=%d,host=[\w.-]+,rank=3,job=47\}" % job.pid, name), name)
+    expect(p.query["format"] == "pprof" and p.query["sampleRate"] == "99" and
+           began - 20 < int(p.query["from"]) < int(p.query["until"]) < time.time() + 1 and
+           p.headers["X-Scope-OrgID"] == "7", p.query)
+    text = profile_text(p)
+    expect("burn_in_python" in text and 'string_table: "nanoseconds"' in text and
+           "sample {" in text, text[:3000])
+    weights = [sum(map(int, re.findall(r"^  value: (\d+)$", profile_text(p), re.M)))
+               for p in receiver.of("/ingest")]
+    expect(all(1e9 < w < 15e9 for w in weights[:3]), "ten seconds of one processor: %r" % weights)
+    times = [(int(p.query["from"]), int(p.query["until"])) for p in receiver.of("/ingest")]
+    expect(all(one[1] == two[0] for one, two in zip(times, times[1:])), times)
+    found = {labels["to"]: v for labels, v in a.samples()["eacgm_push_sent_total"]}
+    expect(set(found) == {"pprof"} and found["pprof"] >= 1, found)
+    n = len(receiver.of("/ingest"))
+    a.end()
+    expect(len(receiver.of("/ingest")) > n, "the last there was")
+
+
+if __name__ == "__main__":
+    main()
