@@ -77,7 +77,30 @@ static void on_written(void *ctx, const char *path, const char *why, const struc
 	char *text = failed ? xasprintf("cannot freeze (%s): %s", why, failed->msg)
 			    : xasprintf("froze %s: %s", path, why);
 	outlet_say(&a->err, text);
+	if (a->store)
+		store_event(a->store, 0, "eacgm", failed ? "freeze_failed" : "freeze",
+			    failed ? failed->msg : path);
 	free(text);
+}
+
+/* ---- what is kept ---- */
+
+/* Events that a session tells are rare: errors of GPUs, hangs, changes of what is traced. */
+static void store_events(struct agent *a, const struct session_view *v)
+{
+	for (size_t i = 0; i < v->batch->events.len; i++) {
+		const struct m_event *e = &v->batch->events.data[i];
+		store_event(a->store, e->time_ns, live_string(v, e->entity),
+			    live_string(v, e->name), live_string(v, e->text));
+	}
+}
+
+/* With the lock held. */
+static void store_state(struct agent *a, uint64_t now_ns)
+{
+	const struct agent_view view = {.series = &a->series, .state = &a->state};
+	bool told = a->state.steps.count && agent_sees_all_steps(&view);
+	store_tick(a->store, &a->series, told ? &a->state.steps : NULL, now_ns);
 }
 
 /* ---- what there is at a batch ---- */
@@ -90,6 +113,8 @@ static void on_batch(void *ctx, const struct session_view *v)
 		session_detect_batch(a->detect, v);
 	if (a->flight)
 		look_for_triggers(a, v);
+	if (a->store)
+		store_events(a, v);
 	watch_steps_batch(a->steps, v, now_ns);
 	pthread_mutex_lock(&a->lock);
 	a->last_batch_ns = now_ns;
@@ -101,6 +126,8 @@ static void on_batch(void *ctx, const struct session_view *v)
 		watch_steps_get(a->steps, &a->state.steps);
 		a->steps_taken_ns = now_ns;
 	}
+	if (a->store)
+		store_state(a, now_ns);
 	pthread_mutex_unlock(&a->lock);
 	notify_alive(&a->notify, now_ns); /* what /healthz looks at as well */
 }
@@ -167,6 +194,8 @@ static void on_incident(void *ctx, const struct incident_said *told)
 	outlet_say(&a->err, text);
 	if (a->flight && !told->row->ended)
 		flight_trigger(a->flight, told->row->onset_ns, text);
+	if (a->store)
+		store_incident(a->store, told);
 	const char *cause = incident_text(told, told->row->cause);
 	pthread_mutex_lock(&a->lock);
 	keep_incident(a->incidents, told);
@@ -365,8 +394,8 @@ const size_t agent_routes_len = sizeof(agent_routes) / sizeof(agent_routes[0]);
 
 /* ---- its life ---- */
 
-void agent_open(struct agent *a, struct session_detect_options *judged,
-		struct flight_options *frozen)
+int agent_open(struct agent *a, struct session_detect_options *judged,
+	       struct flight_options *frozen, struct store_options *stored, struct err *e)
 {
 	struct live_state *s = &a->state;
 	pthread_mutex_init(&a->lock, NULL);
@@ -393,12 +422,19 @@ void agent_open(struct agent *a, struct session_detect_options *judged,
 		frozen->written = on_written;
 		a->flight = flight_new(frozen);
 	}
+	if (!stored)
+		return 0;
+	stored->say = agent_say;
+	stored->ctx = a;
+	return store_open(&a->store, stored, e);
 }
 
 void agent_close(struct agent *a)
 {
 	if (a->flight)
 		flight_free(a->flight);
+	if (a->store)
+		store_close(a->store, &a->series);
 	if (a->detect)
 		session_detect_free(a->detect);
 	live_rates_free(a->rates);

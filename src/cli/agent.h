@@ -14,6 +14,7 @@
 #include "session/live_rates.h"
 #include "session/live_trends.h"
 #include "session/session_detect.h"
+#include "store/store.h"
 
 #define AGENT_HOST_BYTES 256
 #define AGENT_INCIDENTS	 64 /* the latest */
@@ -31,6 +32,7 @@ struct agent {
 	struct watch_steps *steps;
 	struct session_detect *detect; /* NULL: nothing is judged */
 	struct flight *flight;	       /* NULL: nothing is frozen; of any thread */
+	struct store *store;	       /* NULL: nothing is kept; of any thread */
 	struct notify notify; /* signs of life are those of the thread that looks at rows */
 	uint64_t steps_taken_ns;
 	char host[AGENT_HOST_BYTES];
@@ -38,9 +40,10 @@ struct agent {
 	bool dcgm;
 };
 
-/* judged, frozen: NULL where that is not done; what they call is set here. */
-void agent_open(struct agent *a, struct session_detect_options *judged,
-		struct flight_options *frozen);
+/* judged, frozen, stored: NULL where that is not done; what they call is set here. Fails where the
+ * store cannot be used; agent_close is due in any case. */
+int agent_open(struct agent *a, struct session_detect_options *judged,
+	       struct flight_options *frozen, struct store_options *stored, struct err *e);
 void agent_close(struct agent *a);
 
 /* For the session: who looks at its rows, at most SESSION_DETECT_LOOKERS; returns how many. */

@@ -46,6 +46,10 @@ static const struct known {
 	{"freeze.files", ONE, "freeze-files"},
 	{"freeze.max_bytes", ONE, "freeze-bytes"},
 	{"freeze.max_age", ONE, "freeze-age"},
+	{"store", GROUP, NULL},
+	{"store.file", ONE, "store"},
+	{"store.keep_days", ONE, "store-keep"},
+	{"store.max_bytes", ONE, "store-bytes"},
 	{"dcgm", NO, "no-dcgm"},
 	{"duration", ONE, "duration"},
 };

@@ -18,6 +18,11 @@
 #define FREEZE_BYTES	 (1ULL << 30)
 #define FREEZE_LEAST	 1000000ULL
 #define FREEZE_MOST	 100000000000000ULL
+#define STORE_DAYS	 7
+#define STORE_DAYS_MOST	 3650
+#define STORE_BYTES	 (1ULL << 30)
+#define STORE_LEAST	 4194304ULL
+#define DAY_S		 86400
 
 static bool is_loopback(const char *address)
 {
@@ -129,16 +134,46 @@ static int read_age(struct agent_options *o, const struct args *a, struct err *e
 			 e);
 }
 
+static int read_store(struct agent_options *o, const struct args *a, struct err *e)
+{
+	(void)e;
+	o->stored.path = args_get(a, "store");
+	return 0;
+}
+
+static int read_keep(struct agent_options *o, const struct args *a, struct err *e)
+{
+	uint64_t days = STORE_DAYS;
+	int rc = args_u64(a, "store-keep", 1, STORE_DAYS_MOST, &days, e);
+	o->stored.keep_s = days * DAY_S;
+	return rc;
+}
+
+static int read_store_bytes(struct agent_options *o, const struct args *a, struct err *e)
+{
+	o->stored.most_bytes = STORE_BYTES;
+	return args_u64(a, "store-bytes", STORE_LEAST, FREEZE_MOST, &o->stored.most_bytes, e);
+}
+
 static const struct {
 	const char *name;
 	int (*read)(struct agent_options *o, const struct args *a, struct err *e);
 } readers[] = {
-	{"listen", read_listen},	{"budget", read_budget},
-	{"duration", read_duration},	{"alarms-per-hour", read_alarms},
-	{"least-effect", read_alarms},	{"freeze", read_folder},
-	{"freeze-before", read_before}, {"freeze-after", read_after},
-	{"freeze-memory", read_memory}, {"freeze-files", read_files},
-	{"freeze-bytes", read_bytes},	{"freeze-age", read_age},
+	{"listen", read_listen},
+	{"budget", read_budget},
+	{"duration", read_duration},
+	{"alarms-per-hour", read_alarms},
+	{"least-effect", read_alarms},
+	{"freeze", read_folder},
+	{"freeze-before", read_before},
+	{"freeze-after", read_after},
+	{"freeze-memory", read_memory},
+	{"freeze-files", read_files},
+	{"freeze-bytes", read_bytes},
+	{"freeze-age", read_age},
+	{"store", read_store},
+	{"store-keep", read_keep},
+	{"store-bytes", read_store_bytes},
 };
 #define READERS (sizeof(readers) / sizeof(readers[0]))
 

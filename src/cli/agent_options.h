@@ -5,6 +5,7 @@
 #include "cli/options.h"
 #include "session/flight.h"
 #include "session/session_detect.h"
+#include "store/store.h"
 
 /* Where an agent serves: "127.0.0.1:9477", "[::1]:9477". */
 struct agent_address {
@@ -19,6 +20,7 @@ struct agent_options {
 	uint64_t duration_ns;
 	struct session_detect_options judged;
 	struct flight_options frozen; /* folder NULL: nothing is */
+	struct store_options stored;  /* path NULL: nothing is */
 };
 
 /* That of an option, as it is where nobody tells. */

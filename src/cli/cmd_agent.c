@@ -59,6 +59,14 @@ static const struct opt_def options[] = {
 	{0, "freeze-bytes", "BYTES", "What they may take in all: 1 GiB unless told.", NULL, 0},
 	{0, "freeze-age", "TIME", "Files older than that go, as 72h: of any age stay unless told.",
 	 NULL, 0},
+	{0, "store", "FILE.db",
+	 "Keep what is known there, rolled up: a database for 'eacgm query'. Counters, steps, "
+	 "calls, "
+	 "incidents, events.",
+	 NULL, OPT_FILE},
+	{0, "store-keep", "DAYS", "So long; rows of ten seconds a day at most: 7 unless told.",
+	 NULL, 0},
+	{0, "store-bytes", "BYTES", "What it may take: 1 GiB unless told.", NULL, 0},
 	{0, "no-dcgm", NULL, "Leave out GPUs by the names of NVIDIA's dcgm-exporter.", NULL, 0},
 	{'d', "duration", "TIME",
 	 "Stop after this time: seconds, or with a unit, as 1.5, 200ms or 3m.", NULL, 0},
@@ -71,6 +79,7 @@ static const struct cmd_example examples[] = {
 	{"curl -s http://127.0.0.1:9477/metrics", "what it knows"},
 	{"curl -s http://127.0.0.1:9477/api/v1/jobs", "which jobs there are, as JSON"},
 	{"sudo eacgm agent --detect", "and what was not normal"},
+	{"sudo eacgm agent --store agent.db", "and keep it for a week"},
 	{"sudo eacgm agent -c /etc/eacgm/agent.yaml", "with the options of a file"},
 	{0},
 };
@@ -209,6 +218,8 @@ static int serve_session(struct http_server *server, struct running *r,
 		.ctx = r, .attached = on_attached, .ends = on_end, .hangup = ends_on_hangup};
 	session_host_block_signals(&before);
 	rc = http_server_start(server, e);
+	if (!rc && r->agent.store)
+		rc = store_start(r->agent.store, e);
 	if (rc) {
 		session_host_close(&host);
 		return rc;
@@ -226,8 +237,14 @@ static int run_agent(const struct args *given, struct wanted *w, struct err *e)
 				  agent_routes_len, &r.agent, e);
 	if (rc)
 		return rc;
-	agent_open(&r.agent, w->options.detects ? &w->options.judged : NULL,
-		   w->options.frozen.folder ? &w->options.frozen : NULL);
+	rc = agent_open(&r.agent, w->options.detects ? &w->options.judged : NULL,
+			w->options.frozen.folder ? &w->options.frozen : NULL,
+			w->options.stored.path ? &w->options.stored : NULL, e);
+	if (rc) {
+		http_server_close(server);
+		agent_close(&r.agent);
+		return rc;
+	}
 	agent_catch_signal();
 	w->session.live = live;
 	w->session.nlive = agent_lookers(&r.agent, live);
