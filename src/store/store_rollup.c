@@ -22,7 +22,8 @@ static struct store_owner owner_of(const struct live_series *s, uint32_t pid, in
 	const struct live_process *p = pid ? live_series_process(s, pid) : NULL;
 	if (!p || !p->called)
 		return (struct store_owner){0};
-	return (struct store_owner){.pid = pid, .start_ns = real_ns(p->start_ns, offset_ns)};
+	return (struct store_owner){
+		.pid = pid, .met_ns = p->start_ns, .start_ns = real_ns(p->start_ns, offset_ns)};
 }
 
 static void sums_add(struct store_sums *to, double v)

@@ -21,7 +21,8 @@
 /* Whose it is; pid 0: nobody's. Times are of CLOCK_REALTIME from here on. */
 struct store_owner {
 	uint32_t pid;
-	int64_t start_ns;
+	uint64_t met_ns;  /* of CLOCK_MONOTONIC: since when it is looked at */
+	int64_t start_ns; /* the same */
 };
 
 struct store_sums {

@@ -1,8 +1,11 @@
 /* store_write.c - puts rows into tables by prepared statements. */
 #include "store/store_write.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "events/metric.h"
 
@@ -10,7 +13,7 @@
 #define EACGM_VERSION "unknown"
 #endif
 
-#define SAME_PROCESS_NS 2000000000LL /* its start, as another run of the agent reckons it */
+#define SAME_PROCESS_NS 2000000000LL /* two reckonings of a start may differ so much */
 
 #define ADD_SUMS                                                                                   \
 	" DO UPDATE SET n = n + excluded.n, sum = sum + excluded.sum, min = min(min,"              \
@@ -101,7 +104,44 @@ static int end_with(sqlite3_stmt *s, sqlite3_int64 *ret)
 
 static uint64_t owner_key(const struct store_owner *o)
 {
-	return hash_u64(hash_u64(o->pid) ^ (uint64_t)(o->start_ns / SAME_PROCESS_NS));
+	return hash_u64(hash_u64(o->pid) ^ o->met_ns);
+}
+
+/* Of /proc/PID/stat (proc(5)): ticks since the host's start; behind the name, which may hold
+ * anything. 0: it is gone. */
+static int64_t ticks_at_start(uint32_t pid)
+{
+	char path[32], text[1024];
+	unsigned long long ret = 0;
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return 0;
+	text[fread(text, 1, sizeof(text) - 1, f)] = 0;
+	fclose(f);
+	char *at = strrchr(text, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	if (at)
+		ret = strtoull(at, NULL, 10);
+	return (int64_t)ret;
+}
+
+static int64_t ns_of(clockid_t clock)
+{
+	struct timespec now;
+	clock_gettime(clock, &now);
+	return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+/* A session knows since when it looks at a process; the same process is found again by another run
+ * of the agent by when it began. What began later is another one of its number. */
+static int64_t start_of(const struct store_owner *o)
+{
+	int64_t ticks = ticks_at_start(o->pid);
+	int64_t ret = ns_of(CLOCK_REALTIME) - ns_of(CLOCK_BOOTTIME) +
+		      ticks * (1000000000LL / sysconf(_SC_CLK_TCK));
+	return ticks && ret < o->start_ns + SAME_PROCESS_NS ? ret : o->start_ns;
 }
 
 /* *ret: 0 of nobody. */
@@ -116,16 +156,17 @@ static int process_of(struct store_writer *w, const struct store_owner *o, sqlit
 		*ret = (sqlite3_int64)at;
 		return SQLITE_OK;
 	}
+	int64_t start_ns = start_of(o);
 	int rc = begin(w, FIND_PROCESS, &s);
 	if (rc != SQLITE_OK)
 		return rc;
 	sqlite3_bind_int64(s, 1, o->pid);
-	sqlite3_bind_int64(s, 2, o->start_ns);
+	sqlite3_bind_int64(s, 2, start_ns);
 	sqlite3_bind_int64(s, 3, SAME_PROCESS_NS);
 	rc = end_with(s, ret);
 	if (rc == SQLITE_OK && !*ret && (rc = begin(w, ADD_PROCESS, &s)) == SQLITE_OK) {
 		sqlite3_bind_int64(s, 1, o->pid);
-		sqlite3_bind_int64(s, 2, o->start_ns);
+		sqlite3_bind_int64(s, 2, start_ns);
 		rc = end_with(s, ret);
 	}
 	if (rc == SQLITE_OK)
@@ -341,15 +382,13 @@ static int put_incident(struct store_writer *w, const struct store_incident *in)
 
 static int put_run(struct store_writer *w)
 {
-	struct timespec now;
 	sqlite3_stmt *s = NULL;
 	if (w->run)
 		return SQLITE_OK;
 	int rc = sqlite3_prepare_v2(w->db, "INSERT INTO runs(start_ns, version) VALUES(?1, ?2)", -1,
 				    &s, NULL);
 	if (rc == SQLITE_OK) {
-		clock_gettime(CLOCK_REALTIME, &now);
-		sqlite3_bind_int64(s, 1, now.tv_sec * 1000000000LL + now.tv_nsec);
+		sqlite3_bind_int64(s, 1, ns_of(CLOCK_REALTIME));
 		sqlite3_bind_text(s, 2, EACGM_VERSION, -1, SQLITE_STATIC);
 		rc = end(s);
 	}
@@ -384,7 +423,11 @@ static void forget_at_times(struct store_writer *w, int64_t time_s)
 		    w->function_of.len > STORE_NAMES_KEPT;
 	if (!many && time_s - w->seen_s < STORE_SEEN_S && time_s >= w->seen_s)
 		return;
-	store_writer_forget(w);
+	if (many)
+		map64_free(&w->process_of);
+	map64_free(&w->series_of);
+	map64_free(&w->function_of);
+	w->functions = 0;
 	w->seen_s = time_s;
 }
 
