@@ -51,6 +51,7 @@ static int cut_coarse(sqlite3 *db, int64_t before_s)
 	return rc;
 }
 
+/* The oldest of a time, at most NAMES_N. */
 static int cut_told(sqlite3 *db, int64_t before_s)
 {
 	static const char *const of[][2] = {{"incidents", "end_ns"}, {"events", "time_ns"}};
@@ -58,7 +59,7 @@ static int cut_told(sqlite3 *db, int64_t before_s)
 	for (size_t i = 0; i < 2 && rc == SQLITE_OK; i++)
 		rc = run(db,
 			 xasprintf("DELETE FROM %s WHERE rowid IN (SELECT rowid FROM %s WHERE %s"
-				   " < %lld000000000 LIMIT %d)",
+				   " < %lld000000000 ORDER BY rowid LIMIT %d)",
 				   of[i][0], of[i][0], of[i][1], (long long)before_s, NAMES_N));
 	return rc;
 }
@@ -82,15 +83,17 @@ static bool is_too_large(sqlite3 *db, int64_t bytes)
 	return pages * number(db, "PRAGMA page_size") > bytes;
 }
 
-/* The oldest of ten seconds first, down to an hour of them; then minutes. */
+/* The oldest of ten seconds first, down to an hour of them; then minutes; then what is left. */
 static int cut_oldest(sqlite3 *db, int64_t now_s)
 {
-	int64_t oldest = number(db, "SELECT min(time) FROM counters_10s");
-	if (oldest && oldest < now_s - 3600)
-		return cut_fine(db, now_s - 3600);
-	int rc = cut_coarse(db, now_s - 3600);
-	if (rc == SQLITE_OK && sqlite3_changes(db) == 0)
+	int before = sqlite3_total_changes(db);
+	int rc = cut_fine(db, now_s - 3600);
+	if (rc == SQLITE_OK && sqlite3_total_changes(db) == before)
+		rc = cut_coarse(db, now_s - 3600);
+	if (rc == SQLITE_OK && sqlite3_total_changes(db) == before)
 		rc = cut_fine(db, now_s - 60);
+	if (rc == SQLITE_OK && sqlite3_total_changes(db) == before)
+		rc = cut_told(db, now_s - 60);
 	return rc;
 }
 

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ static struct store_rollup rollup;
 static struct store_writer writer;
 static uint64_t now_ns;
 static char said[512];
+static atomic_int sayings;
 
 /* ---- what there is ---- */
 
@@ -49,6 +51,7 @@ static int begin(void **unused)
 	writer = (struct store_writer){0};
 	now_ns = 50 * S;
 	said[0] = 0;
+	sayings = 0;
 	return 0;
 }
 
@@ -336,6 +339,7 @@ static void say(void *ctx, const char *sentence)
 {
 	(void)ctx;
 	snprintf(said, sizeof(said), "%s", sentence);
+	sayings++;
 }
 
 static void assert_refused(const char *why)
@@ -403,6 +407,42 @@ static void what_is_there_at_the_end_is_written(void **unused)
 	assert_string_equal(said, "");
 }
 
+static void wait_for_saying(int n, const char *what)
+{
+	for (int i = 0; i < 2000 && sayings < n; i++)
+		usleep(10000);
+	assert_int_equal(sayings, n);
+	assert_non_null(strstr(said, what));
+}
+
+/* Somebody else holds it: said once, and what waited comes when it is free. */
+static void a_busy_one_is_tried_again(void **unused)
+{
+	struct store *s = NULL;
+	struct err e = {0};
+	const struct store_options o = {
+		.path = path, .keep_s = 86400, .most_bytes = 1 << 24, .say = say};
+	(void)unused;
+	job(7);
+	struct live_function *f = function(7, "f");
+	f->calls = 3;
+	assert_int_equal(store_open(&s, &o, &e), 0);
+	assert_int_equal(store_start(s, &e), 0);
+	sqlite3 *other = open_plain();
+	assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	store_tick(s, &series, NULL, 100 * S);
+	store_tick(s, &series, NULL, 110 * S);
+	wait_for_saying(1, "cannot be written: database is locked");
+	f->calls = 5;
+	assert_int_equal(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+	store_tick(s, &series, NULL, 120 * S);
+	wait_for_saying(2, "written again");
+	store_close(s, &series);
+	sqlite3_close(other);
+	writer.db = open_plain();
+	assert_int_equal(ask("SELECT sum(calls) FROM v_calls"), 5);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
@@ -419,6 +459,7 @@ int main(void)
 		TEST(a_newer_one_is_refused),
 		TEST(what_is_no_store_is_refused),
 		TEST(what_is_there_at_the_end_is_written),
+		TEST(a_busy_one_is_tried_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
