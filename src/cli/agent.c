@@ -433,10 +433,10 @@ void agent_close(struct agent *a)
 {
 	if (a->flight)
 		flight_free(a->flight);
-	if (a->store)
-		store_close(a->store, &a->series);
 	if (a->detect)
 		session_detect_free(a->detect);
+	if (a->store)
+		store_close(a->store, &a->series);
 	live_rates_free(a->rates);
 	watch_steps_free(a->steps);
 	live_series_free(&a->series);

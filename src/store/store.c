@@ -67,11 +67,12 @@ static void tell(struct store *s, int rc, const char *why)
 
 /* ---- opening ---- */
 
-/* Made for nobody else, which SQLite would not; no device, no pipe. */
+/* Made for nobody else, which SQLite would not; no device, no pipe, no link to another file. */
 static int make_file(const char *path, struct err *e)
 {
 	struct stat st;
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
+	int fd =
+		open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
 	if (fd < 0)
 		return err_set(e, errno, "the store '%s': %s", path, strerror(errno));
 	int rc = fstat(fd, &st) || !S_ISREG(st.st_mode)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""agent_store_test.py - `eacgm agent --store`: what it keeps of a job, asked by `eacgm query` while it is
-written, after kill -9, where the disk is full, and files that it refuses."""
+"""agent_store_test.py - `eacgm agent --store`: what it keeps of a job, asked by `eacgm query` while
+it is written, after kill -9, where the disk is full, and files that it refuses."""
 
 import json
 import os

@@ -65,6 +65,10 @@ static const char whole[] = "listen: \"[::1]:9999\"\n"
 			    "  files: 7\n"
 			    "  max_bytes: 2000000\n"
 			    "  max_age: 72h\n"
+			    "store:\n"
+			    "  file: /var/lib/eacgm/agent.db\n"
+			    "  keep_days: 3\n"
+			    "  max_bytes: 5000000\n"
 			    "dcgm: false\n"
 			    "duration: 1h\n";
 
@@ -87,6 +91,9 @@ static void every_key(void **state)
 	assert_int_equal(o.frozen.most_files, 7);
 	assert_int_equal(o.frozen.most_bytes, 2000000);
 	assert_int_equal(o.frozen.most_age_ns, 72 * 3600000000000ULL);
+	assert_string_equal(o.stored.path, "/var/lib/eacgm/agent.db");
+	assert_int_equal(o.stored.keep_s, 3 * 86400);
+	assert_int_equal(o.stored.most_bytes, 5000000);
 	assert_int_equal(args_count(&a, "pid"), 2);
 	assert_string_equal(args_nth(&a, "pid", 1), "13");
 	assert_string_equal(args_get(&a, "layers"), "cuda,nccl");
@@ -161,11 +168,11 @@ static void keys(void **state)
 	fails("folder: x\n",
 	      "a.yaml:1:1: folder: unknown key (known: listen, target, layers, probes, "
 	      "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-	      "freeze, dcgm, duration)");
+	      "freeze, store, dcgm, duration)");
 	fails("freeze.folder: x\n",
 	      "a.yaml:1:1: freeze.folder: unknown key (known: listen, target, "
 	      "layers, probes, catalogs, everything, budget, detect, "
-	      "alarms_per_hour, least_effect, freeze, dcgm, duration)");
+	      "alarms_per_hour, least_effect, freeze, store, dcgm, duration)");
 	fails("budget: 1%\nlayers: all\nbudget: 2%\n",
 	      "a.yaml:3:1: budget: given twice (first in line 1)");
 	fails("budget: 1%\ndetect: true\n",
@@ -203,7 +210,7 @@ static void files(void **state)
 	fails("a\n", "a.yaml:1:1: expected keys and values, found text");
 	fails("a: &x b\n", "a.yaml:1:1: a: unknown key (known: listen, target, layers, probes, "
 			   "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-			   "freeze, dcgm, duration)");
+			   "freeze, store, dcgm, duration)");
 	fails("listen: &x b\n", "a.yaml:1:9: anchors (&name) are not supported");
 	fails("listen: *x\n", "a.yaml:1:9: aliases (*name) are not supported");
 	fails("listen: !!str x\n", "a.yaml:1:9: tags (!name) are not supported");
@@ -255,7 +262,8 @@ static void the_pages_example(void **state)
 	for (const struct opt_def *o = cmd_agent.options; o->name; o++) {
 		char *key = xasprintf("%s:", o->name);
 		if (strcmp(o->name, "config") != 0 && strncmp(o->name, "freeze", 6) != 0 &&
-		    strcmp(o->name, "no-dcgm") != 0 && strcmp(o->name, "all") != 0) {
+		    strncmp(o->name, "store", 5) != 0 && strcmp(o->name, "no-dcgm") != 0 &&
+		    strcmp(o->name, "all") != 0) {
 			char *at = key;
 			while ((at = strchr(at, '-')))
 				*at = '_';
