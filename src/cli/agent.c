@@ -91,6 +91,9 @@ static void on_written(void *ctx, const char *path, const char *why, const struc
 	char *text = failed ? xasprintf("cannot freeze (%s): %s", why, failed->msg)
 			    : xasprintf("froze %s: %s", path, why);
 	outlet_say(&a->err, text);
+	if (a->store)
+		store_event(a->store, 0, "eacgm", failed ? "freeze_failed" : "freeze",
+			    failed ? failed->msg : path);
 	free(text);
 }
 
@@ -141,6 +144,26 @@ static void look_for_collectives(struct agent *a, const struct session_view *v)
 	}
 }
 
+/* ---- what is kept ---- */
+
+/* Events that a session tells are rare: errors of GPUs, hangs, changes of what is traced. */
+static void store_events(struct agent *a, const struct session_view *v)
+{
+	for (size_t i = 0; i < v->batch->events.len; i++) {
+		const struct m_event *e = &v->batch->events.data[i];
+		store_event(a->store, e->time_ns, live_string(v, e->entity),
+			    live_string(v, e->name), live_string(v, e->text));
+	}
+}
+
+/* With the lock held. */
+static void store_state(struct agent *a, uint64_t now_ns)
+{
+	const struct live_steps_view *steps = &a->state.steps;
+	bool told = steps->count && agent_series_sees(&a->series, steps->marker);
+	store_tick(a->store, &a->series, told ? steps : NULL, now_ns);
+}
+
 /* ---- what there is at a batch ---- */
 
 static void on_batch(void *ctx, const struct session_view *v)
@@ -153,6 +176,8 @@ static void on_batch(void *ctx, const struct session_view *v)
 		look_for_triggers(a, v);
 	if (a->events)
 		look_for_collectives(a, v);
+	if (a->store)
+		store_events(a, v);
 	watch_steps_batch(a->steps, v, now_ns);
 	pthread_mutex_lock(&a->lock);
 	a->last_batch_ns = now_ns;
@@ -164,6 +189,8 @@ static void on_batch(void *ctx, const struct session_view *v)
 		watch_steps_get(a->steps, &a->state.steps);
 		a->steps_taken_ns = now_ns;
 	}
+	if (a->store)
+		store_state(a, now_ns);
 	pthread_mutex_unlock(&a->lock);
 	if (a->profile) /* this thread alone writes the series */
 		agent_profile_batch(a->profile, v, &a->series, now_ns);
@@ -260,6 +287,8 @@ static void on_incident(void *ctx, const struct incident_said *told)
 		push_incident(a, told, (const char *)line.data);
 	if (a->flight && !told->row->ended)
 		flight_trigger(a->flight, told->row->onset_ns, text);
+	if (a->store)
+		store_incident(a->store, told);
 	const char *cause = incident_text(told, told->row->cause);
 	pthread_mutex_lock(&a->lock);
 	keep_incident(a->incidents, told);
@@ -492,10 +521,12 @@ const size_t agent_routes_len = sizeof(agent_routes) / sizeof(agent_routes[0]);
 
 /* ---- its life ---- */
 
-void agent_open(struct agent *a, struct session_detect_options *judged,
-		struct flight_options *frozen, bool pushes)
+int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e)
 {
 	struct live_state *s = &a->state;
+	struct session_detect_options *judged = wanted->judged;
+	struct flight_options *frozen = wanted->frozen;
+	struct store_options *stored = wanted->stored;
 	pthread_mutex_init(&a->lock, NULL);
 	notify_open(&a->notify);
 	outlet_open(&a->err, STDERR_FILENO, WAIT_BYTES);
@@ -509,7 +540,7 @@ void agent_open(struct agent *a, struct session_detect_options *judged,
 	web_page_policy(&a->policy, "'self'");
 	a->rates = live_rates_new();
 	a->steps = watch_steps_new();
-	if (pushes) {
+	if (wanted->pushes) {
 		a->events = otlp_events_new();
 		watch_steps_tell(a->steps, &(struct watch_steps_told){a, on_step_end});
 	}
@@ -524,6 +555,11 @@ void agent_open(struct agent *a, struct session_detect_options *judged,
 		frozen->written = on_written;
 		a->flight = flight_new(frozen);
 	}
+	if (!stored)
+		return 0;
+	stored->say = agent_say;
+	stored->ctx = a;
+	return store_open(&a->store, stored, e);
 }
 
 void agent_close(struct agent *a)
@@ -532,6 +568,8 @@ void agent_close(struct agent *a)
 		flight_free(a->flight);
 	if (a->detect)
 		session_detect_free(a->detect);
+	if (a->store)
+		store_close(a->store, &a->series);
 	live_rates_free(a->rates);
 	watch_steps_free(a->steps);
 	if (a->events)

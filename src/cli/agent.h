@@ -15,6 +15,7 @@
 #include "session/live_rates.h"
 #include "session/live_trends.h"
 #include "session/session_detect.h"
+#include "store/store.h"
 
 #define AGENT_HOST_BYTES 256
 #define AGENT_INCIDENTS	 64 /* the latest */
@@ -35,6 +36,7 @@ struct agent {
 	struct otlp_events *events;    /* NULL: nothing is pushed; of any thread */
 	struct agent_push *push;       /* likewise; set by the host before the session begins */
 	struct agent_profile *profile; /* NULL: no profiles are; set likewise */
+	struct store *store;	       /* NULL: nothing is kept; of any thread */
 	struct notify notify; /* signs of life are those of the thread that looks at rows */
 	uint64_t steps_taken_ns;
 	char host[AGENT_HOST_BYTES];
@@ -42,9 +44,16 @@ struct agent {
 	bool dcgm;
 };
 
-/* judged, frozen: NULL where that is not done; what they call is set here. */
-void agent_open(struct agent *a, struct session_detect_options *judged,
-		struct flight_options *frozen, bool pushes);
+/* NULL where that is not done; what they call is set by agent_open. */
+struct agent_wanted {
+	struct session_detect_options *judged;
+	struct flight_options *frozen;
+	struct store_options *stored;
+	bool pushes;
+};
+
+/* Fails where the store cannot be used; agent_close is due in any case. */
+int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e);
 void agent_close(struct agent *a);
 
 /* For the session: who looks at its rows, at most SESSION_DETECT_LOOKERS; returns how many. */

@@ -59,6 +59,10 @@ static const struct known {
 	{"pprof.url", ONE, "pprof-push"},
 	{"pprof.headers", MANY, "pprof-header"},
 	{"pprof.ca", ONE, "pprof-ca"},
+	{"store", GROUP, NULL},
+	{"store.file", ONE, "store"},
+	{"store.keep_days", ONE, "store-keep"},
+	{"store.max_bytes", ONE, "store-bytes"},
 	{"dcgm", NO, "no-dcgm"},
 	{"duration", ONE, "duration"},
 };

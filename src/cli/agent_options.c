@@ -25,6 +25,11 @@
 #define OTLP_LEAST_NS	 1000000000ULL
 #define OTLP_MOST_NS	 3600000000000ULL
 #define OTLP_TIMEOUT_NS	 10000000000ULL
+#define STORE_DAYS	 7
+#define STORE_DAYS_MOST	 3650
+#define STORE_BYTES	 (1ULL << 30)
+#define STORE_LEAST	 4194304ULL
+#define DAY_S		 86400
 
 static bool is_address(const char *address, bool *ret_loopback)
 {
@@ -235,6 +240,27 @@ static int read_pprof_ca(struct agent_options *o, const struct args *a, struct e
 	return 0;
 }
 
+static int read_store(struct agent_options *o, const struct args *a, struct err *e)
+{
+	(void)e;
+	o->stored.path = args_get(a, "store");
+	return 0;
+}
+
+static int read_keep(struct agent_options *o, const struct args *a, struct err *e)
+{
+	uint64_t days = STORE_DAYS;
+	int rc = args_u64(a, "store-keep", 1, STORE_DAYS_MOST, &days, e);
+	o->stored.keep_s = days * DAY_S;
+	return rc;
+}
+
+static int read_store_bytes(struct agent_options *o, const struct args *a, struct err *e)
+{
+	o->stored.most_bytes = STORE_BYTES;
+	return args_u64(a, "store-bytes", STORE_LEAST, FREEZE_MOST, &o->stored.most_bytes, e);
+}
+
 static const struct {
 	const char *name;
 	int (*read)(struct agent_options *o, const struct args *a, struct err *e);
@@ -261,6 +287,9 @@ static const struct {
 	{"pprof-push", read_pprof},
 	{"pprof-header", read_pprof_headers},
 	{"pprof-ca", read_pprof_ca},
+	{"store", read_store},
+	{"store-keep", read_keep},
+	{"store-bytes", read_store_bytes},
 };
 #define READERS (sizeof(readers) / sizeof(readers[0]))
 

@@ -7,6 +7,7 @@
 #include "cli/options.h"
 #include "session/flight.h"
 #include "session/session_detect.h"
+#include "store/store.h"
 
 /* Where an agent serves: "127.0.0.1:9477", "[::1]:9477". */
 struct agent_address {
@@ -24,6 +25,7 @@ struct agent_options {
 	struct flight_options frozen;	/* folder NULL: nothing is */
 	struct push_wanted pushed;	/* url NULL: nothing is */
 	struct profile_wanted profiled; /* likewise */
+	struct store_options stored;	/* path NULL: nothing is kept */
 };
 
 /* That of an option, as it is where nobody tells. */

@@ -87,6 +87,14 @@ static const struct opt_def options[] = {
 	 NULL, OPT_REPEAT},
 	{0, "pprof-ca", "FILE", "Authorities that sign for the server, as --otlp-ca.", NULL,
 	 OPT_FILE},
+	{0, "store", "FILE.db",
+	 "Keep what is known there, rolled up: a database for 'eacgm query'. Counters, steps, "
+	 "calls, "
+	 "incidents, events.",
+	 NULL, OPT_FILE},
+	{0, "store-keep", "DAYS", "So long; rows of ten seconds a day at most: 7 unless told.",
+	 NULL, 0},
+	{0, "store-bytes", "BYTES", "What it may take: 1 GiB unless told.", NULL, 0},
 	{0, "no-dcgm", NULL, "Leave out GPUs by the names of NVIDIA's dcgm-exporter.", NULL, 0},
 	{'d', "duration", "TIME",
 	 "Stop after this time: seconds, or with a unit, as 1.5, 200ms or 3m.", NULL, 0},
@@ -100,6 +108,7 @@ static const struct cmd_example examples[] = {
 	{"curl -s http://127.0.0.1:9477/api/v1/jobs", "which jobs there are, as JSON"},
 	{"sudo eacgm agent --detect", "and what was not normal"},
 	{"sudo eacgm agent --otlp http://127.0.0.1:4318", "and to a collector of OpenTelemetry"},
+	{"sudo eacgm agent --store agent.db", "and keep it for a week"},
 	{"sudo eacgm agent -c /etc/eacgm/agent.yaml", "with the options of a file"},
 	{0},
 };
@@ -257,6 +266,8 @@ static int serve_session(struct http_server *server, struct running *r,
 		.ctx = r, .attached = on_attached, .ends = on_end, .hangup = ends_on_hangup};
 	session_host_block_signals(&before);
 	rc = http_server_start(server, e);
+	if (!rc && r->agent.store)
+		rc = store_start(r->agent.store, e);
 	if (rc) {
 		session_host_close(&host);
 		return rc;
@@ -291,9 +302,15 @@ static int run_open(struct running *r, struct wanted *w, struct http_server *ser
 {
 	struct session_live live[SESSION_DETECT_LOOKERS];
 	const struct push_wanted *pushed = &w->options.pushed;
-	agent_open(&r->agent, w->options.detects ? &w->options.judged : NULL,
-		   w->options.frozen.folder ? &w->options.frozen : NULL, pushed->url != NULL);
-	int rc = pushed->url ? agent_push_open(&r->agent.push, pushed, &r->agent, e) : 0;
+	const struct agent_wanted wanted = {
+		.judged = w->options.detects ? &w->options.judged : NULL,
+		.frozen = w->options.frozen.folder ? &w->options.frozen : NULL,
+		.stored = w->options.stored.path ? &w->options.stored : NULL,
+		.pushes = pushed->url != NULL,
+	};
+	int rc = agent_open(&r->agent, &wanted, e);
+	if (!rc && pushed->url)
+		rc = agent_push_open(&r->agent.push, pushed, &r->agent, e);
 	if (!rc && w->options.profiled.url)
 		rc = agent_profile_open(&r->agent.profile, &w->options.profiled,
 					&(struct agent_profile_told){&r->agent, agent_say,

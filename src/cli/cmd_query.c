@@ -56,8 +56,8 @@ static const struct opt_def options[] = {
 
 static const char *const description[] = {
 	"Runs a query in SQL over a recording, or over a database that 'eacgm export -f sqlite' "
-	"made. The tables and views are those of such a database. Without SQL it lists them with "
-	"their columns.",
+	"made. The tables and views are those of such a database. Or over the store of an agent, "
+	"also while it is written. Without SQL it lists tables and views with their columns.",
 	"A recording is loaded for each query; for several, export it once. A query may only "
 	"read: nothing of the file is changed.",
 	NULL,

@@ -78,6 +78,10 @@ static const char whole[] = "listen: \"[::1]:9999\"\n"
 			    "  url: http://pyroscope:4040\n"
 			    "  headers: X-Scope-OrgID=8\n"
 			    "  ca: /etc/eacgm/other.pem\n"
+			    "store:\n"
+			    "  file: /var/lib/eacgm/agent.db\n"
+			    "  keep_days: 3\n"
+			    "  max_bytes: 5000000\n"
 			    "dcgm: false\n"
 			    "duration: 1h\n";
 
@@ -111,6 +115,9 @@ static void every_key(void **state)
 	assert_string_equal(args_get(&a, "pprof-header"), "X-Scope-OrgID=8");
 	assert_string_equal(o.profiled.ca_file, "/etc/eacgm/other.pem");
 	assert_string_equal(args_nth(&a, "otlp-header", 0), "Authorization=Bearer a=b");
+	assert_string_equal(o.stored.path, "/var/lib/eacgm/agent.db");
+	assert_int_equal(o.stored.keep_s, 3 * 86400);
+	assert_int_equal(o.stored.most_bytes, 5000000);
 	assert_int_equal(args_count(&a, "pid"), 2);
 	assert_string_equal(args_nth(&a, "pid", 1), "13");
 	assert_string_equal(args_get(&a, "layers"), "cuda,nccl");
@@ -186,11 +193,11 @@ static void keys(void **state)
 	fails("folder: x\n", "a.yaml:1:1: folder: unknown key (known: listen, tls, token_file, "
 			     "target, layers, probes, "
 			     "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-			     "freeze, otlp, pprof, dcgm, duration)");
+			     "freeze, otlp, pprof, store, dcgm, duration)");
 	fails("freeze.folder: x\n",
 	      "a.yaml:1:1: freeze.folder: unknown key (known: listen, tls, token_file, target, "
 	      "layers, probes, catalogs, everything, budget, detect, "
-	      "alarms_per_hour, least_effect, freeze, otlp, pprof, dcgm, duration)");
+	      "alarms_per_hour, least_effect, freeze, otlp, pprof, store, dcgm, duration)");
 	fails("budget: 1%\nlayers: all\nbudget: 2%\n",
 	      "a.yaml:3:1: budget: given twice (first in line 1)");
 	fails("budget: 1%\ndetect: true\n",
@@ -275,7 +282,7 @@ static void files(void **state)
 	fails("a: &x b\n",
 	      "a.yaml:1:1: a: unknown key (known: listen, tls, token_file, target, layers, probes, "
 	      "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-	      "freeze, otlp, pprof, dcgm, duration)");
+	      "freeze, otlp, pprof, store, dcgm, duration)");
 	fails("listen: &x b\n", "a.yaml:1:9: anchors (&name) are not supported");
 	fails("listen: *x\n", "a.yaml:1:9: aliases (*name) are not supported");
 	fails("listen: !!str x\n", "a.yaml:1:9: tags (!name) are not supported");
@@ -328,8 +335,8 @@ static void the_pages_example(void **state)
 		char *key = xasprintf("%s:", o->name);
 		if (strcmp(o->name, "config") != 0 && strncmp(o->name, "freeze", 6) != 0 &&
 		    strncmp(o->name, "otlp-", 5) != 0 && strncmp(o->name, "pprof-", 6) != 0 &&
-		    strncmp(o->name, "tls-", 4) != 0 && strcmp(o->name, "no-dcgm") != 0 &&
-		    strcmp(o->name, "all") != 0) {
+		    strncmp(o->name, "store", 5) != 0 && strncmp(o->name, "tls-", 4) != 0 &&
+		    strcmp(o->name, "no-dcgm") != 0 && strcmp(o->name, "all") != 0) {
 			char *at = key;
 			while ((at = strchr(at, '-')))
 				*at = '_';

@@ -1,0 +1,295 @@
+/* store.c - the queue of batches, and the thread that writes them. */
+#include "store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "store/store_retain.h"
+#include "store/store_rollup.h"
+#include "store/store_schema.h"
+#include "store/store_write.h"
+
+#define SAMPLE_NS 1000000000ULL
+#define BUSY_MS	  2000
+
+struct store {
+	struct store_options options;
+	pthread_t thread;
+	bool started;
+	pthread_mutex_t lock; /* of the next five */
+	pthread_cond_t wake;
+	struct store_rollup rollup;
+	VEC(struct store_batch) waiting;
+	bool ends;
+	uint64_t tick_ns; /* of who ticks */
+	/* of the thread that writes */
+	struct store_writer writer;
+	bool failing;
+};
+
+static int64_t now_real_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+static int64_t offset_ns(void)
+{
+	return now_real_ns() - (int64_t)monotonic_ns();
+}
+
+/* ---- what is said ---- */
+
+static void say(struct store *s, const char *fmt, const char *why)
+{
+	char *text = xasprintf(fmt, s->options.path, why);
+	s->options.say(s->options.ctx, text);
+	free(text);
+}
+
+static void tell(struct store *s, int rc, const char *why)
+{
+	if (rc != SQLITE_OK && !s->failing)
+		say(s, "the store '%s' cannot be written: %s; tries again", why);
+	else if (rc == SQLITE_OK && s->failing)
+		say(s, "the store '%s' is written again%s", "");
+	s->failing = rc != SQLITE_OK;
+}
+
+/* ---- opening ---- */
+
+/* Made for nobody else, which SQLite would not; no device, no pipe, no link to another file. */
+static int make_file(const char *path, struct err *e)
+{
+	struct stat st;
+	int fd =
+		open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
+	if (fd < 0)
+		return err_set(e, errno, "the store '%s': %s", path, strerror(errno));
+	int rc = fstat(fd, &st) || !S_ISREG(st.st_mode)
+			 ? err_set(e, EINVAL, "the store '%s' is no regular file", path)
+			 : 0;
+	close(fd);
+	return rc;
+}
+
+static int open_database(struct store *s, struct err *e)
+{
+	const char *path = s->options.path;
+	char *name = path[0] == '/' ? xstrdup(path) : xasprintf("./%s", path);
+	sqlite3 *db = NULL;
+	sqlite3_initialize();
+	int rc = sqlite3_open_v2(name, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+	free(name);
+	sqlite3_busy_timeout(db, BUSY_MS);
+	if (rc == SQLITE_OK)
+		rc = store_schema_bring(db, store_schema_steps, store_schema_version, path, e);
+	if (rc == SQLITE_OK) {
+		s->writer = (struct store_writer){.db = db};
+		return rc;
+	}
+	if (rc != SQLITE_MISMATCH)
+		err_set(e, EIO, "%s", sqlite3_errmsg(db));
+	sqlite3_close(db);
+	return rc;
+}
+
+int store_open(struct store **ret, const struct store_options *o, struct err *e)
+{
+	int failed = make_file(o->path, e);
+	if (failed)
+		return failed;
+	struct store *s = xcalloc(1, sizeof(*s));
+	s->options = *o;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->wake, NULL);
+	int rc = open_database(s, e);
+	if (rc == SQLITE_MISMATCH) {
+		store_close(s, NULL);
+		return -EINVAL;
+	}
+	tell(s, rc, e->msg);
+	*ret = s;
+	return 0;
+}
+
+/* ---- the thread that writes ---- */
+
+static int write_one(struct store *s, const struct store_batch *b, struct err *e)
+{
+	const struct store_limits limits = {.keep_s = (int64_t)s->options.keep_s,
+					    .bytes = (int64_t)s->options.most_bytes};
+	bool names;
+	int rc = s->writer.db ? SQLITE_OK : open_database(s, e);
+	if (rc != SQLITE_OK)
+		return rc;
+	rc = store_write(&s->writer, b);
+	if (rc != SQLITE_OK)
+		err_set(e, EIO, "%s", sqlite3_errmsg(s->writer.db));
+	/* also where there is no room: it makes some */
+	store_retain(s->writer.db, &limits, b->time_s, &names);
+	if (names)
+		store_writer_forget(&s->writer);
+	return rc;
+}
+
+/* Puts back what could not be written, where there is room for it. */
+static void put_back(struct store *s, struct store_batch *b)
+{
+	pthread_mutex_lock(&s->lock);
+	bool fits = s->waiting.len < STORE_BATCHES && !s->ends;
+	if (fits) {
+		vec_push(&s->waiting);
+		memmove(s->waiting.data + 1, s->waiting.data,
+			(s->waiting.len - 1) * sizeof(*s->waiting.data));
+		s->waiting.data[0] = *b;
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (!fits)
+		store_batch_free(b);
+}
+
+/* Returns whether the next may be tried at once. */
+static bool write_next(struct store *s, struct store_batch *b)
+{
+	struct err e = {0};
+	int rc = write_one(s, b, &e);
+	tell(s, rc, e.msg);
+	if (rc == SQLITE_OK)
+		store_batch_free(b);
+	else
+		put_back(s, b);
+	return rc == SQLITE_OK;
+}
+
+/* With the lock held. false: it ends, and there is nothing left. */
+static bool take_next(struct store *s, struct store_batch *ret)
+{
+	if (!s->waiting.len)
+		return false;
+	*ret = s->waiting.data[0];
+	s->waiting.len--;
+	memmove(s->waiting.data, s->waiting.data + 1, s->waiting.len * sizeof(*s->waiting.data));
+	return true;
+}
+
+static void *write_all(void *ctx)
+{
+	struct store *s = ctx;
+	struct store_batch next;
+	bool may = true;
+	pthread_setname_np(pthread_self(), "store");
+	pthread_mutex_lock(&s->lock);
+	for (;;) {
+		/* what failed is tried again when the next batch comes */
+		while (!s->ends && (!s->waiting.len || !may)) {
+			pthread_cond_wait(&s->wake, &s->lock);
+			may = true;
+		}
+		if (!take_next(s, &next))
+			break;
+		pthread_mutex_unlock(&s->lock);
+		may = write_next(s, &next);
+		pthread_mutex_lock(&s->lock);
+		if (!may && s->ends)
+			break;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+int store_start(struct store *s, struct err *e)
+{
+	int rc = thread_start(&s->thread, write_all, s);
+	s->started = !rc;
+	return rc ? err_set(e, -rc, "cannot start the store's thread: %s", strerror(-rc)) : 0;
+}
+
+/* ---- what comes ---- */
+
+/* With the lock held. Of what waits too long the oldest goes. */
+static void hand_over(struct store *s, const struct store_batch *b)
+{
+	struct store_batch oldest;
+	if (s->waiting.len >= STORE_BATCHES && take_next(s, &oldest))
+		store_batch_free(&oldest);
+	*vec_push(&s->waiting) = *b;
+	pthread_cond_signal(&s->wake);
+}
+
+void store_tick(struct store *s, const struct live_series *series,
+		const struct live_steps_view *steps, uint64_t now_ns)
+{
+	if (now_ns < s->tick_ns + SAMPLE_NS)
+		return;
+	s->tick_ns = now_ns;
+	int64_t offset = offset_ns();
+	int64_t time_s = ((int64_t)now_ns + offset) / 1000000000;
+	time_s -= time_s % STORE_EACH_S;
+	pthread_mutex_lock(&s->lock);
+	if (s->rollup.now.time_s && time_s != s->rollup.now.time_s) {
+		struct store_batch b = store_rollup_take(&s->rollup, series, offset);
+		hand_over(s, &b);
+	}
+	s->rollup.now.time_s = time_s;
+	store_rollup_sample(&s->rollup, series, steps, now_ns, offset);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void store_event(struct store *s, uint64_t time_ns, const char *entity, const char *name,
+		 const char *text)
+{
+	int64_t real = time_ns ? (int64_t)time_ns + offset_ns() : now_real_ns();
+	pthread_mutex_lock(&s->lock);
+	store_rollup_event(&s->rollup, real, entity, name, text);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void store_incident(struct store *s, const struct incident_said *told)
+{
+	int64_t offset = offset_ns();
+	pthread_mutex_lock(&s->lock);
+	store_rollup_incident(&s->rollup, told, offset);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- its end ---- */
+
+static void end_thread(struct store *s, const struct live_series *series)
+{
+	static const struct live_series none;
+	pthread_mutex_lock(&s->lock);
+	if (s->rollup.now.time_s) {
+		struct store_batch b =
+			store_rollup_take(&s->rollup, series ? series : &none, offset_ns());
+		hand_over(s, &b);
+	}
+	s->ends = true;
+	pthread_cond_signal(&s->wake);
+	pthread_mutex_unlock(&s->lock);
+	pthread_join(s->thread, NULL);
+}
+
+void store_close(struct store *s, const struct live_series *series)
+{
+	struct store_batch left;
+	if (s->started)
+		end_thread(s, series);
+	while (take_next(s, &left))
+		store_batch_free(&left);
+	vec_free(&s->waiting);
+	store_rollup_free(&s->rollup);
+	store_writer_close(&s->writer);
+	pthread_cond_destroy(&s->wake);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}

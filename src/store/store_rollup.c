@@ -1,0 +1,359 @@
+/* store_rollup.c - adds up what is sampled, and takes differences of what only grows. */
+#include "store/store_rollup.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/entity.h"
+
+#define ENTITY_BYTES 192
+
+/* ---- owners and sums ---- */
+
+static int64_t real_ns(uint64_t ns, int64_t offset_ns)
+{
+	return ns ? (int64_t)ns + offset_ns : 0;
+}
+
+/* Of a job; of another process nobody. */
+static struct store_owner owner_of(const struct live_series *s, uint32_t pid, int64_t offset_ns)
+{
+	const struct live_process *p = pid ? live_series_process(s, pid) : NULL;
+	if (!p || !p->called)
+		return (struct store_owner){0};
+	return (struct store_owner){
+		.pid = pid, .met_ns = p->start_ns, .start_ns = real_ns(p->start_ns, offset_ns)};
+}
+
+static void sums_add(struct store_sums *to, double v)
+{
+	to->min = to->n && to->min < v ? to->min : v;
+	to->max = to->n && to->max > v ? to->max : v;
+	to->sum += v;
+	to->n++;
+}
+
+/* ---- counters ---- */
+
+static uint64_t key_of(const struct live_metric *m)
+{
+	uint64_t key = hash_u64(((uint64_t)m->kind << 32) | m->pid);
+	key = hash_u64(key ^ (((uint64_t)m->gpu << 32) | (uint32_t)m->instance));
+	key = hash_u64(key ^ hash_bytes(m->label, strlen(m->label)));
+	return hash_u64(key ^ hash_bytes(m->name, strlen(m->name)));
+}
+
+static bool is_kept(const struct live_series *s, const struct live_metric *m, uint64_t since_ns)
+{
+	if (!m->there || m->time_ns <= since_ns || !isfinite(m->value))
+		return false;
+	if (m->kind == ENTITY_CGROUP || m->kind == ENTITY_OTHER)
+		return false; /* there may be many */
+	const struct live_process *p =
+		m->kind == ENTITY_PROCESS ? live_series_process(s, m->pid) : NULL;
+	return m->kind != ENTITY_PROCESS || (p && p->called && !p->end_ns);
+}
+
+static char *entity_of(const struct live_metric *m)
+{
+	const struct entity e = {.kind = m->kind,
+				 .pid = m->pid,
+				 .gpu = m->gpu,
+				 .instance = m->instance,
+				 .label = m->label,
+				 .host = ""};
+	char text[ENTITY_BYTES];
+	entity_text(text, sizeof(text), &e);
+	return xstrdup(text);
+}
+
+static struct store_counter *counter_of(struct store_rollup *r, const struct live_series *s,
+					const struct live_metric *m, int64_t offset_ns)
+{
+	uint64_t key = key_of(m), at;
+	if (map64_get(&r->counter_of, key, &at))
+		return &r->now.counters.data[at];
+	if (r->now.counters.len >= STORE_COUNTERS) {
+		r->left_out++;
+		return NULL;
+	}
+	map64_set(&r->counter_of, key, r->now.counters.len);
+	struct store_counter *ret = vec_push(&r->now.counters);
+	*ret = (struct store_counter){.owner = owner_of(s, m->pid, offset_ns),
+				      .kind = m->kind,
+				      .unit = m->unit,
+				      .gpu = m->gpu,
+				      .entity = entity_of(m),
+				      .name = xstrdup(m->name),
+				      .key = key};
+	return ret;
+}
+
+static void sample_counters(struct store_rollup *r, const struct live_series *s, int64_t offset_ns)
+{
+	for (size_t i = 0; i < s->metrics.len; i++) {
+		const struct live_metric *m = &s->metrics.data[i];
+		struct store_counter *c =
+			is_kept(s, m, r->sampled_ns) ? counter_of(r, s, m, offset_ns) : NULL;
+		if (c)
+			sums_add(&c->values, m->value);
+	}
+}
+
+/* ---- steps ---- */
+
+static struct store_steps *steps_of(struct store_rollup *r, struct store_owner owner,
+				    const char *kind)
+{
+	for (size_t i = 0; i < r->now.steps.len; i++) {
+		struct store_steps *s = &r->now.steps.data[i];
+		if (s->owner.pid == owner.pid && !strcmp(s->kind, kind))
+			return s;
+	}
+	struct store_steps *s = vec_push(&r->now.steps);
+	s->owner = owner;
+	snprintf(s->kind, sizeof(s->kind), "%s", kind);
+	return s;
+}
+
+/* Those that ended since they were looked at last, of which the history has the latest. */
+static void sample_steps(struct store_rollup *r, const struct live_series *s,
+			 const struct live_steps_view *v, int64_t offset_ns)
+{
+	uint64_t more = r->counting && v->count > r->steps ? v->count - r->steps : 0;
+	r->counting = true;
+	r->steps = v->count;
+	uint32_t n = more < v->history.len ? (uint32_t)more : v->history.len;
+	if (!n)
+		return;
+	struct store_steps *to = steps_of(r, owner_of(s, v->pid, offset_ns), v->kind);
+	for (uint32_t i = v->history.len - n; i < v->history.len; i++)
+		sums_add(&to->seconds, live_history_at(&v->history, i) * 1e-9);
+}
+
+/* ---- calls ---- */
+
+static uint64_t function_key(const struct live_process *p, const struct live_function *f)
+{
+	uint64_t key = hash_u64(hash_u64(p->start_ns) ^ p->pid);
+	key = hash_u64(key ^ hash_bytes(f->layer, strlen(f->layer)));
+	return hash_u64(key ^ hash_bytes(f->name, strlen(f->name)));
+}
+
+static int compare_time(const void *a, const void *b)
+{
+	const struct store_calls *x = a, *y = b;
+	return x->ns > y->ns ? -1 : x->ns < y->ns;
+}
+
+static void sum_others(struct store_rollup *r)
+{
+	struct store_batch *b = &r->now;
+	if (b->calls.len > 1)
+		qsort(b->calls.data, b->calls.len, sizeof(*b->calls.data), compare_time);
+	if (b->calls.len <= STORE_FUNCTIONS)
+		return;
+	struct store_calls all = {.layer = STORE_OTHER, .name = STORE_OTHER};
+	for (size_t i = STORE_FUNCTIONS - 1; i < b->calls.len; i++) {
+		all.calls += b->calls.data[i].calls;
+		all.errors += b->calls.data[i].errors;
+		all.ns += b->calls.data[i].ns;
+		r->left_out++;
+	}
+	b->calls.len = STORE_FUNCTIONS;
+	b->calls.data[STORE_FUNCTIONS - 1] = all;
+}
+
+static struct store_calls calls_of(const struct live_series *s, const struct live_function *f,
+				   int64_t offset_ns)
+{
+	struct store_calls ret = {.owner = owner_of(s, f->pid, offset_ns),
+				  .calls = f->calls,
+				  .errors = f->errors,
+				  .ns = f->ns};
+	snprintf(ret.layer, sizeof(ret.layer), "%s", f->layer);
+	snprintf(ret.name, sizeof(ret.name), "%s", f->name);
+	return ret;
+}
+
+/* What was called since the last batch. */
+static void take_calls(struct store_rollup *r, const struct live_series *s, int64_t offset_ns)
+{
+	struct store_rollup next = {0};
+	for (size_t i = 0; i < s->functions.len; i++) {
+		const struct live_function *f = &s->functions.data[i];
+		const struct live_process *p = live_series_process(s, f->pid);
+		uint64_t at;
+		if (!p)
+			continue;
+		struct store_calls now = calls_of(s, f, offset_ns), more = now;
+		uint64_t key = function_key(p, f);
+		if (map64_get(&r->function_of, key, &at)) {
+			more.calls -= r->before.data[at].calls;
+			more.errors -= r->before.data[at].errors;
+			more.ns -= r->before.data[at].ns;
+		}
+		map64_set(&next.function_of, key, next.before.len);
+		*vec_push(&next.before) = now;
+		if (more.calls)
+			*vec_push(&r->now.calls) = more;
+	}
+	map64_free(&r->function_of);
+	vec_free(&r->before);
+	r->function_of = next.function_of;
+	r->before.data = next.before.data;
+	r->before.len = next.before.len;
+	r->before.cap = next.before.cap;
+	sum_others(r);
+}
+
+/* ---- processes ---- */
+
+static void take_processes(struct store_rollup *r, const struct live_series *s, int64_t offset_ns)
+{
+	for (size_t i = 0; i < s->processes.len; i++) {
+		const struct live_process *p = &s->processes.data[i];
+		if (!p->called)
+			continue;
+		if (r->now.processes.len >= STORE_PROCESSES) {
+			r->left_out++;
+			continue;
+		}
+		*vec_push(&r->now.processes) =
+			(struct store_process){.owner = owner_of(s, p->pid, offset_ns),
+					       .of = *p,
+					       .end_ns = real_ns(p->end_ns, offset_ns)};
+	}
+}
+
+/* ---- events and incidents ---- */
+
+void store_rollup_event(struct store_rollup *r, int64_t time_ns, const char *entity,
+			const char *name, const char *text)
+{
+	if (r->now.events.len >= STORE_EVENTS) {
+		r->left_out++;
+		return;
+	}
+	*vec_push(&r->now.events) =
+		(struct store_event){time_ns, xstrdup(entity), xstrdup(name), xstrdup(text)};
+}
+
+static void incident_free(struct store_incident *in)
+{
+	for (size_t i = 0; i < INCIDENT_TEXTS; i++)
+		free(in->texts[i]);
+}
+
+/* What is told of one that is there; NULL: there is no room. */
+static struct store_incident *incident_of(struct store_rollup *r, const struct m_incident *row)
+{
+	for (size_t i = 0; i < r->now.incidents.len; i++) {
+		struct store_incident *in = &r->now.incidents.data[i];
+		if (in->row.id != row->id || in->row.pid != row->pid || in->key_ns != row->told_ns)
+			continue;
+		incident_free(in);
+		return in;
+	}
+	if (r->now.incidents.len < STORE_INCIDENTS)
+		return vec_push(&r->now.incidents);
+	r->left_out++;
+	return NULL;
+}
+
+static char *evidence_of(const struct incident_said *told)
+{
+	struct buf b = {0};
+	for (size_t i = 0; i < MODEL_INCIDENT_TEXTS && told->row->evidence[i]; i++)
+		buf_printf(&b, "%s%s", i ? "\n" : "", incident_text(told, told->row->evidence[i]));
+	buf_byte(&b, 0);
+	return (char *)b.data;
+}
+
+static void incident_texts_of(char *ret[INCIDENT_TEXTS], const struct incident_said *told)
+{
+	const struct m_incident *row = told->row;
+	const uint32_t numbers[INCIDENT_EVIDENCE] = {
+		[INCIDENT_CAUSE] = row->cause,
+		[INCIDENT_RUNNER_UP] = row->runner_up,
+		[INCIDENT_WHAT] = row->what,
+		[INCIDENT_AGAINST] = row->against,
+		[INCIDENT_CULPRIT] = row->culprit,
+		[INCIDENT_CULPRIT_KIND] = row->culprit_kind,
+		[INCIDENT_CULPRIT_NAME] = row->culprit_name,
+		[INCIDENT_CULPRIT_FUNCTION] = row->culprit_function,
+		[INCIDENT_CULPRIT_FILE] = row->culprit_file,
+	};
+	for (size_t i = 0; i < INCIDENT_EVIDENCE; i++)
+		ret[i] = xstrdup(incident_text(told, numbers[i]));
+	ret[INCIDENT_EVIDENCE] = evidence_of(told);
+}
+
+void store_rollup_incident(struct store_rollup *r, const struct incident_said *told,
+			   int64_t offset_ns)
+{
+	struct store_incident *in = incident_of(r, told->row);
+	if (!in)
+		return;
+	in->row = *told->row;
+	in->key_ns = told->row->told_ns;
+	in->row.onset_ns = (uint64_t)real_ns(in->row.onset_ns, offset_ns);
+	in->row.end_ns = (uint64_t)real_ns(in->row.end_ns, offset_ns);
+	in->row.told_ns = (uint64_t)real_ns(in->row.told_ns, offset_ns);
+	in->row.caused_ns = (uint64_t)real_ns(in->row.caused_ns, offset_ns);
+	incident_texts_of(in->texts, told);
+}
+
+/* ---- all of it ---- */
+
+void store_rollup_sample(struct store_rollup *r, const struct live_series *s,
+			 const struct live_steps_view *steps, uint64_t now_ns, int64_t offset_ns)
+{
+	sample_counters(r, s, offset_ns);
+	if (steps)
+		sample_steps(r, s, steps, offset_ns);
+	else
+		r->counting = false;
+	r->sampled_ns = now_ns;
+}
+
+struct store_batch store_rollup_take(struct store_rollup *r, const struct live_series *s,
+				     int64_t offset_ns)
+{
+	take_calls(r, s, offset_ns);
+	take_processes(r, s, offset_ns);
+	struct store_batch ret = r->now;
+	r->now = (struct store_batch){.time_s = ret.time_s};
+	map64_free(&r->counter_of);
+	return ret;
+}
+
+void store_batch_free(struct store_batch *b)
+{
+	for (size_t i = 0; i < b->counters.len; i++) {
+		free(b->counters.data[i].entity);
+		free(b->counters.data[i].name);
+	}
+	for (size_t i = 0; i < b->events.len; i++) {
+		free(b->events.data[i].entity);
+		free(b->events.data[i].name);
+		free(b->events.data[i].text);
+	}
+	for (size_t i = 0; i < b->incidents.len; i++)
+		incident_free(&b->incidents.data[i]);
+	vec_free(&b->processes);
+	vec_free(&b->counters);
+	vec_free(&b->steps);
+	vec_free(&b->calls);
+	vec_free(&b->events);
+	vec_free(&b->incidents);
+}
+
+void store_rollup_free(struct store_rollup *r)
+{
+	store_batch_free(&r->now);
+	map64_free(&r->counter_of);
+	map64_free(&r->function_of);
+	vec_free(&r->before);
+}

@@ -1,0 +1,155 @@
+/* store_schema.c - makes them, or brings those of an older version up to date. Times are seconds of
+ * the Unix epoch in rolled up tables, nanoseconds of it (..._ns) elsewhere. */
+#include "store/store_schema.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/buffer.h"
+
+#define AT "datetime(r.time, 'unixepoch') AS at"
+#define OF_SERIES                                                                                  \
+	" AS SELECT r.time AS time, " AT ", s.entity AS entity, p.pid AS pid, p.script AS script," \
+	" s.name AS name, s.unit AS unit, r.n AS n, r.sum / r.n AS mean, r.min AS min, r.max AS "  \
+	"max"
+#define SERIES_JOINED                                                                              \
+	" r JOIN series s ON s.id = r.series LEFT JOIN processes p ON p.id = s.process;"
+#define OF_STEPS                                                                                   \
+	" AS SELECT r.time AS time, " AT ", p.pid AS pid, p.script AS script, r.kind AS kind,"     \
+	" r.n AS steps, r.sum / r.n AS mean_s, r.min AS min_s, r.max AS max_s"
+
+/* Rolled up tables are ordered by time, so that rows are added at their end and what is too old
+ * goes from their beginning. */
+static const char first[] =
+	"CREATE TABLE runs(id INTEGER PRIMARY KEY, start_ns INTEGER, version TEXT);"
+	"CREATE TABLE processes(id INTEGER PRIMARY KEY, pid INTEGER, start_ns INTEGER, end_ns "
+	"INTEGER,"
+	" seen INTEGER, parent_pid INTEGER, comm TEXT, script TEXT, rank INTEGER, local_rank "
+	"INTEGER,"
+	" world_size INTEGER, job TEXT, launcher TEXT, pod TEXT, namespace TEXT, pod_uid TEXT,"
+	" container TEXT);"
+	"CREATE INDEX processes_pid ON processes(pid, start_ns);"
+	"CREATE TABLE series(id INTEGER PRIMARY KEY, process INTEGER, kind INTEGER, gpu INTEGER,"
+	" entity TEXT, name TEXT, unit TEXT, seen INTEGER, UNIQUE(entity, name, process));"
+	"CREATE TABLE functions(id INTEGER PRIMARY KEY, layer TEXT, name TEXT, seen INTEGER,"
+	" UNIQUE(layer, name));"
+	"CREATE TABLE counters_10s(time INTEGER, series INTEGER, n INTEGER, sum REAL, min REAL,"
+	" max REAL, PRIMARY KEY(time, series)) WITHOUT ROWID;"
+	"CREATE TABLE counters_60s(time INTEGER, series INTEGER, n INTEGER, sum REAL, min REAL,"
+	" max REAL, PRIMARY KEY(time, series)) WITHOUT ROWID;"
+	"CREATE TABLE steps_10s(time INTEGER, process INTEGER, kind TEXT, n INTEGER, sum REAL, min "
+	"REAL,"
+	" max REAL, PRIMARY KEY(time, process, kind)) WITHOUT ROWID;"
+	"CREATE TABLE steps_60s(time INTEGER, process INTEGER, kind TEXT, n INTEGER, sum REAL, min "
+	"REAL,"
+	" max REAL, PRIMARY KEY(time, process, kind)) WITHOUT ROWID;"
+	"CREATE TABLE calls_60s(time INTEGER, process INTEGER, function INTEGER, calls INTEGER,"
+	" errors INTEGER, seconds REAL, PRIMARY KEY(time, process, function)) WITHOUT ROWID;"
+	"CREATE TABLE incidents(run INTEGER, id INTEGER, pid INTEGER, key_ns INTEGER, onset_ns "
+	"INTEGER,"
+	" end_ns INTEGER, told_ns INTEGER, caused_ns INTEGER, ended INTEGER, confidence REAL,"
+	" cost_ns REAL, usual_ns REAL, unexplained_ns REAL, culprit_pid INTEGER, culprit_line "
+	"INTEGER,"
+	" cause TEXT, runner_up TEXT, what TEXT, against TEXT, culprit TEXT, culprit_kind TEXT,"
+	" culprit_name TEXT, culprit_function TEXT, culprit_file TEXT, evidence TEXT,"
+	" PRIMARY KEY(run, id, pid, key_ns));"
+	"CREATE TABLE events(id INTEGER PRIMARY KEY, time_ns INTEGER, entity TEXT, name TEXT,"
+	" text TEXT);"
+	"CREATE VIEW v_counters_10s" OF_SERIES " FROM counters_10s" SERIES_JOINED
+	"CREATE VIEW v_counters" OF_SERIES " FROM counters_60s" SERIES_JOINED
+	"CREATE VIEW v_steps_10s" OF_STEPS
+	" FROM steps_10s r LEFT JOIN processes p ON p.id = r.process;"
+	"CREATE VIEW v_steps" OF_STEPS
+	" FROM steps_60s r LEFT JOIN processes p ON p.id = r.process;"
+	"CREATE VIEW v_calls AS SELECT r.time AS time, " AT ", p.pid AS pid, p.script AS script,"
+	" f.layer AS layer, f.name AS name, r.calls AS calls, r.errors AS errors,"
+	" r.seconds AS seconds FROM calls_60s r JOIN functions f ON f.id = r.function"
+	" LEFT JOIN processes p ON p.id = r.process;"
+	"CREATE VIEW v_processes AS SELECT pid, datetime(start_ns / 1000000000, 'unixepoch') AS "
+	"start_at,"
+	" datetime(nullif(end_ns, 0) / 1000000000, 'unixepoch') AS end_at, comm, script, rank, "
+	"local_rank,"
+	" world_size, job, launcher, pod, namespace, pod_uid, container FROM processes;"
+	"CREATE VIEW v_incidents AS SELECT datetime(onset_ns / 1000000000, 'unixepoch') AS onset,"
+	" (end_ns - onset_ns) * 1e-9 AS lasted_s, ended, pid, cause, confidence, what, culprit,"
+	" culprit_pid, cost_ns * 1e-9 AS cost_s, evidence FROM incidents;"
+	"CREATE VIEW v_events AS SELECT datetime(time_ns / 1000000000, 'unixepoch') AS at, entity, "
+	"name,"
+	" text FROM events;";
+
+const char *const store_schema_steps[] = {first};
+const size_t store_schema_version = sizeof(store_schema_steps) / sizeof(store_schema_steps[0]);
+
+static int number(sqlite3 *db, const char *sql, sqlite3_int64 *ret)
+{
+	sqlite3_stmt *stmt = NULL;
+	int rc = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
+	if (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+		*ret = sqlite3_column_int64(stmt, 0);
+		rc = SQLITE_OK;
+	}
+	sqlite3_finalize(stmt);
+	return rc;
+}
+
+static int refuse(struct err *e, const char *path, const char *why)
+{
+	err_set(e, EINVAL, "the store '%s' %s", path, why);
+	return SQLITE_MISMATCH;
+}
+
+/* Before anything is written. */
+static int check(sqlite3 *db, size_t version, const char *path, sqlite3_int64 *ret_has,
+		 struct err *e)
+{
+	sqlite3_int64 tables = 0, application = 0;
+	int rc = number(db, "SELECT count(*) FROM sqlite_schema", &tables);
+	if (rc == SQLITE_OK)
+		rc = number(db, "PRAGMA application_id", &application);
+	if (rc == SQLITE_OK)
+		rc = number(db, "PRAGMA user_version", ret_has);
+	if (rc == SQLITE_NOTADB || rc == SQLITE_CORRUPT)
+		return refuse(e, path, "is no database of SQLite, or a damaged one");
+	if (rc != SQLITE_OK)
+		return rc;
+	if (tables && application != STORE_APPLICATION)
+		return refuse(e, path, "is a database of something else");
+	if (*ret_has < 0 || (size_t)*ret_has > version)
+		return refuse(e, path, "was made by a newer eacgm: name another file");
+	return SQLITE_OK;
+}
+
+static int run_steps(sqlite3 *db, const char *const *steps, size_t has, size_t version)
+{
+	int rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+	if (rc != SQLITE_OK)
+		return rc;
+	for (size_t i = has; i < version && rc == SQLITE_OK; i++)
+		rc = sqlite3_exec(db, steps[i], NULL, NULL, NULL);
+	char *marks = xasprintf("PRAGMA application_id=%d;PRAGMA user_version=%zu",
+				STORE_APPLICATION, version);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(db, marks, NULL, NULL, NULL);
+	free(marks);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
+	if (rc != SQLITE_OK)
+		sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+	return rc;
+}
+
+int store_schema_bring(sqlite3 *db, const char *const *steps, size_t version, const char *path,
+		       struct err *e)
+{
+	sqlite3_int64 has = 0;
+	int rc = check(db, version, path, &has, e);
+	/* auto_vacuum counts only where there is no table yet */
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(db,
+				  "PRAGMA auto_vacuum=INCREMENTAL;PRAGMA journal_mode=WAL;"
+				  "PRAGMA synchronous=NORMAL;PRAGMA journal_size_limit=4194304",
+				  NULL, NULL, NULL);
+	if (rc == SQLITE_OK && (size_t)has < version)
+		rc = run_steps(db, steps, (size_t)has, version);
+	return rc;
+}

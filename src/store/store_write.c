@@ -1,0 +1,467 @@
+/* store_write.c - puts rows into tables by prepared statements. */
+#include "store/store_write.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "events/metric.h"
+
+#ifndef EACGM_VERSION
+#define EACGM_VERSION "unknown"
+#endif
+
+#define SAME_PROCESS_NS 2000000000LL /* two reckonings of a start may differ so much */
+
+#define ADD_SUMS                                                                                   \
+	" DO UPDATE SET n = n + excluded.n, sum = sum + excluded.sum, min = min(min,"              \
+	" excluded.min), max = max(max, excluded.max)"
+static const char *const texts[STORE_STATEMENTS] = {
+	[FIND_PROCESS] = "SELECT id FROM processes WHERE pid = ?1 AND start_ns BETWEEN ?2 - ?3 AND"
+			 " ?2 + ?3",
+	[ADD_PROCESS] = "INSERT INTO processes(pid, start_ns) VALUES(?1, ?2) RETURNING id",
+	[PUT_PROCESS] =
+		"UPDATE processes SET end_ns = ?2, seen = ?3, parent_pid = ?4, comm = ?5,"
+		" script = ?6, rank = ?7, local_rank = ?8, world_size = ?9, job = ?10,"
+		" launcher = ?11, pod = ?12, namespace = ?13, pod_uid = ?14, container = ?15"
+		" WHERE id = ?1",
+	[ADD_SERIES] = "INSERT INTO series(process, kind, gpu, entity, name, unit, seen)"
+		       " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(entity, name, process)"
+		       " DO UPDATE SET seen = excluded.seen RETURNING id",
+	[ADD_FUNCTION] =
+		"INSERT INTO functions(layer, name, seen) VALUES(?1, ?2, ?3)"
+		" ON CONFLICT(layer, name) DO UPDATE SET seen = excluded.seen RETURNING id",
+	[PUT_COUNTER_10S] = "INSERT INTO counters_10s VALUES(?1, ?2, ?3, ?4, ?5, ?6)"
+			    " ON CONFLICT(time, series)" ADD_SUMS,
+	[PUT_COUNTER_60S] = "INSERT INTO counters_60s VALUES(?1, ?2, ?3, ?4, ?5, ?6)"
+			    " ON CONFLICT(time, series)" ADD_SUMS,
+	[PUT_STEPS_10S] = "INSERT INTO steps_10s VALUES(?1, ?2, ?7, ?3, ?4, ?5, ?6)"
+			  " ON CONFLICT(time, process, kind)" ADD_SUMS,
+	[PUT_STEPS_60S] = "INSERT INTO steps_60s VALUES(?1, ?2, ?7, ?3, ?4, ?5, ?6)"
+			  " ON CONFLICT(time, process, kind)" ADD_SUMS,
+	[PUT_CALLS] = "INSERT INTO calls_60s VALUES(?1, ?2, ?3, ?4, ?5, ?6)"
+		      " ON CONFLICT(time, process, function) DO UPDATE SET calls = calls +"
+		      " excluded.calls, errors = errors + excluded.errors, seconds = seconds +"
+		      " excluded.seconds",
+	[PUT_EVENT] = "INSERT INTO events(time_ns, entity, name, text) VALUES(?1, ?2, ?3, ?4)",
+	[PUT_INCIDENT] =
+		"INSERT OR REPLACE INTO incidents VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
+		" ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,"
+		" ?24, ?25)",
+};
+
+/* ---- statements ---- */
+
+static int begin(struct store_writer *w, enum store_statement which, sqlite3_stmt **ret)
+{
+	int rc = SQLITE_OK;
+	if (!w->statements[which])
+		rc = sqlite3_prepare_v3(w->db, texts[which], -1, SQLITE_PREPARE_PERSISTENT,
+					&w->statements[which], NULL);
+	*ret = w->statements[which];
+	return rc;
+}
+
+static void put_text(sqlite3_stmt *s, int at, const char *text)
+{
+	if (text && text[0])
+		sqlite3_bind_text(s, at, text, -1, SQLITE_STATIC);
+	else
+		sqlite3_bind_null(s, at);
+}
+
+/* A number that is not there is below 0. */
+static void put_known(sqlite3_stmt *s, int at, int64_t v)
+{
+	if (v >= 0)
+		sqlite3_bind_int64(s, at, v);
+	else
+		sqlite3_bind_null(s, at);
+}
+
+static int end(sqlite3_stmt *s)
+{
+	int rc = sqlite3_step(s);
+	sqlite3_reset(s);
+	sqlite3_clear_bindings(s);
+	return rc == SQLITE_DONE || rc == SQLITE_ROW ? SQLITE_OK : rc;
+}
+
+/* The same, of one that returns a number; *ret stays where there is no row. */
+static int end_with(sqlite3_stmt *s, sqlite3_int64 *ret)
+{
+	int rc;
+	while ((rc = sqlite3_step(s)) == SQLITE_ROW)
+		*ret = sqlite3_column_int64(s, 0);
+	sqlite3_reset(s);
+	sqlite3_clear_bindings(s);
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* ---- processes ---- */
+
+static uint64_t owner_key(const struct store_owner *o)
+{
+	return hash_u64(hash_u64(o->pid) ^ o->met_ns);
+}
+
+/* Of /proc/PID/stat (proc(5)): ticks since the host's start; behind the name, which may hold
+ * anything. 0: it is gone. */
+static int64_t ticks_at_start(uint32_t pid)
+{
+	char path[32], text[1024];
+	unsigned long long ret = 0;
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return 0;
+	text[fread(text, 1, sizeof(text) - 1, f)] = 0;
+	fclose(f);
+	char *at = strrchr(text, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	if (at)
+		ret = strtoull(at, NULL, 10);
+	return (int64_t)ret;
+}
+
+static int64_t ns_of(clockid_t clock)
+{
+	struct timespec now;
+	clock_gettime(clock, &now);
+	return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+/* A session knows since when it looks at a process; the same process is found again by another run
+ * of the agent by when it began. What began later is another one of its number. */
+static int64_t start_of(const struct store_owner *o)
+{
+	int64_t ticks = ticks_at_start(o->pid);
+	int64_t ret = ns_of(CLOCK_REALTIME) - ns_of(CLOCK_BOOTTIME) +
+		      ticks * (1000000000LL / sysconf(_SC_CLK_TCK));
+	return ticks && ret < o->start_ns + SAME_PROCESS_NS ? ret : o->start_ns;
+}
+
+/* *ret: 0 of nobody. */
+static int process_of(struct store_writer *w, const struct store_owner *o, sqlite3_int64 *ret)
+{
+	uint64_t at = 0;
+	sqlite3_stmt *s;
+	*ret = 0;
+	if (!o->pid)
+		return SQLITE_OK;
+	if (map64_get(&w->process_of, owner_key(o), &at)) {
+		*ret = (sqlite3_int64)at;
+		return SQLITE_OK;
+	}
+	int64_t start_ns = start_of(o);
+	int rc = begin(w, FIND_PROCESS, &s);
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_bind_int64(s, 1, o->pid);
+	sqlite3_bind_int64(s, 2, start_ns);
+	sqlite3_bind_int64(s, 3, SAME_PROCESS_NS);
+	rc = end_with(s, ret);
+	if (rc == SQLITE_OK && !*ret && (rc = begin(w, ADD_PROCESS, &s)) == SQLITE_OK) {
+		sqlite3_bind_int64(s, 1, o->pid);
+		sqlite3_bind_int64(s, 2, start_ns);
+		rc = end_with(s, ret);
+	}
+	if (rc == SQLITE_OK)
+		map64_set(&w->process_of, owner_key(o), (uint64_t)*ret);
+	return rc;
+}
+
+static int put_process(struct store_writer *w, const struct store_batch *b,
+		       const struct store_process *p)
+{
+	const struct proc_labels *l = &p->of.labels;
+	sqlite3_int64 id;
+	sqlite3_stmt *s = NULL;
+	int rc = process_of(w, &p->owner, &id);
+	if (rc == SQLITE_OK)
+		rc = begin(w, PUT_PROCESS, &s);
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_bind_int64(s, 1, id);
+	sqlite3_bind_int64(s, 2, p->end_ns);
+	sqlite3_bind_int64(s, 3, b->time_s);
+	sqlite3_bind_int64(s, 4, p->of.parent);
+	put_text(s, 5, p->of.comm);
+	put_text(s, 6, p->of.script);
+	put_known(s, 7, p->of.rank >= 0 ? p->of.rank : l->rank);
+	put_known(s, 8, l->local_rank);
+	put_known(s, 9, l->world_size);
+	const char *const labels[] = {l->job,		l->launcher, l->pod,
+				      l->pod_namespace, l->pod_uid,  l->container};
+	for (int i = 0; i < 6; i++)
+		put_text(s, 10 + i, labels[i]);
+	return end(s);
+}
+
+/* ---- counters and steps ---- */
+
+static int series_of(struct store_writer *w, const struct store_batch *b,
+		     const struct store_counter *c, sqlite3_int64 *ret)
+{
+	uint64_t at, key = hash_u64(c->key ^ owner_key(&c->owner));
+	sqlite3_int64 process = 0;
+	sqlite3_stmt *s;
+	if (map64_get(&w->series_of, key, &at)) {
+		*ret = (sqlite3_int64)at;
+		return SQLITE_OK;
+	}
+	int rc = process_of(w, &c->owner, &process);
+	if (rc == SQLITE_OK)
+		rc = begin(w, ADD_SERIES, &s);
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_bind_int64(s, 1, process);
+	sqlite3_bind_int64(s, 2, c->kind);
+	sqlite3_bind_int64(s, 3, c->gpu);
+	sqlite3_bind_text(s, 4, c->entity, -1, SQLITE_STATIC);
+	sqlite3_bind_text(s, 5, c->name, -1, SQLITE_STATIC);
+	put_text(s, 6, metric_unit_text(c->unit));
+	sqlite3_bind_int64(s, 7, b->time_s);
+	rc = end_with(s, ret);
+	if (rc == SQLITE_OK)
+		map64_set(&w->series_of, key, (uint64_t)*ret);
+	return rc;
+}
+
+static int64_t minute_of(int64_t time_s)
+{
+	return time_s - time_s % 60;
+}
+
+static int put_sums(struct store_writer *w, enum store_statement which, int64_t time_s,
+		    sqlite3_int64 of, const struct store_sums *sums, const char *kind)
+{
+	sqlite3_stmt *s;
+	int rc = begin(w, which, &s);
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_bind_int64(s, 1, time_s);
+	sqlite3_bind_int64(s, 2, of);
+	sqlite3_bind_int64(s, 3, (sqlite3_int64)sums->n);
+	sqlite3_bind_double(s, 4, sums->sum);
+	sqlite3_bind_double(s, 5, sums->min);
+	sqlite3_bind_double(s, 6, sums->max);
+	if (kind)
+		sqlite3_bind_text(s, 7, kind, -1, SQLITE_STATIC);
+	return end(s);
+}
+
+static int put_counter(struct store_writer *w, const struct store_batch *b,
+		       const struct store_counter *c)
+{
+	sqlite3_int64 series = 0;
+	int rc = series_of(w, b, c, &series);
+	if (rc == SQLITE_OK)
+		rc = put_sums(w, PUT_COUNTER_10S, b->time_s, series, &c->values, NULL);
+	if (rc == SQLITE_OK)
+		rc = put_sums(w, PUT_COUNTER_60S, minute_of(b->time_s), series, &c->values, NULL);
+	return rc;
+}
+
+static int put_steps(struct store_writer *w, const struct store_batch *b,
+		     const struct store_steps *steps)
+{
+	sqlite3_int64 process;
+	int rc = process_of(w, &steps->owner, &process);
+	if (rc == SQLITE_OK)
+		rc = put_sums(w, PUT_STEPS_10S, b->time_s, process, &steps->seconds, steps->kind);
+	if (rc == SQLITE_OK)
+		rc = put_sums(w, PUT_STEPS_60S, minute_of(b->time_s), process, &steps->seconds,
+			      steps->kind);
+	return rc;
+}
+
+/* ---- calls ---- */
+
+static int count_functions(struct store_writer *w)
+{
+	sqlite3_stmt *s = NULL;
+	if (w->functions)
+		return SQLITE_OK;
+	int rc = sqlite3_prepare_v2(w->db, "SELECT count(*) FROM functions", -1, &s, NULL);
+	if (rc == SQLITE_OK)
+		rc = end_with(s, &w->functions);
+	sqlite3_finalize(s);
+	return rc;
+}
+
+static int function_of(struct store_writer *w, const struct store_batch *b,
+		       const struct store_calls *c, sqlite3_int64 *ret)
+{
+	uint64_t at, key = hash_u64(hash_bytes(c->layer, strlen(c->layer)) ^
+				    hash_u64(hash_bytes(c->name, strlen(c->name))));
+	sqlite3_stmt *s;
+	if (map64_get(&w->function_of, key, &at)) {
+		*ret = (sqlite3_int64)at;
+		return SQLITE_OK;
+	}
+	int rc = count_functions(w);
+	if (rc == SQLITE_OK)
+		rc = begin(w, ADD_FUNCTION, &s);
+	if (rc != SQLITE_OK)
+		return rc;
+	bool fits = w->functions < STORE_NAMES_MOST;
+	sqlite3_bind_text(s, 1, c->layer, -1, SQLITE_STATIC);
+	sqlite3_bind_text(s, 2, fits ? c->name : STORE_OTHER, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(s, 3, b->time_s);
+	rc = end_with(s, ret);
+	if (rc == SQLITE_OK) {
+		map64_set(&w->function_of, key, (uint64_t)*ret);
+		w->functions += fits;
+	}
+	return rc;
+}
+
+static int put_calls(struct store_writer *w, const struct store_batch *b,
+		     const struct store_calls *c)
+{
+	sqlite3_int64 process, function = 0;
+	sqlite3_stmt *s = NULL;
+	int rc = process_of(w, &c->owner, &process);
+	if (rc == SQLITE_OK)
+		rc = function_of(w, b, c, &function);
+	if (rc == SQLITE_OK)
+		rc = begin(w, PUT_CALLS, &s);
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_bind_int64(s, 1, minute_of(b->time_s));
+	sqlite3_bind_int64(s, 2, process);
+	sqlite3_bind_int64(s, 3, function);
+	sqlite3_bind_int64(s, 4, (sqlite3_int64)c->calls);
+	sqlite3_bind_int64(s, 5, (sqlite3_int64)c->errors);
+	sqlite3_bind_double(s, 6, c->ns * 1e-9);
+	return end(s);
+}
+
+/* ---- events and incidents ---- */
+
+static int put_event(struct store_writer *w, const struct store_event *ev)
+{
+	sqlite3_stmt *s;
+	int rc = begin(w, PUT_EVENT, &s);
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_bind_int64(s, 1, ev->time_ns);
+	put_text(s, 2, ev->entity);
+	put_text(s, 3, ev->name);
+	put_text(s, 4, ev->text);
+	return end(s);
+}
+
+static int put_incident(struct store_writer *w, const struct store_incident *in)
+{
+	const struct m_incident *r = &in->row;
+	const uint64_t numbers[] = {(uint64_t)w->run, r->id,	    r->pid,
+				    in->key_ns,	      r->onset_ns,  r->end_ns,
+				    r->told_ns,	      r->caused_ns, r->ended};
+	const double reals[] = {r->confidence, r->cost_ns, r->usual_ns, r->unexplained_ns};
+	sqlite3_stmt *s;
+	int rc = begin(w, PUT_INCIDENT, &s), at = 1;
+	if (rc != SQLITE_OK)
+		return rc;
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		sqlite3_bind_int64(s, at++, (sqlite3_int64)numbers[i]);
+	for (size_t i = 0; i < sizeof(reals) / sizeof(*reals); i++)
+		sqlite3_bind_double(s, at++, reals[i]);
+	sqlite3_bind_int64(s, at++, r->culprit_pid);
+	sqlite3_bind_int64(s, at++, r->culprit_line);
+	for (size_t i = 0; i < INCIDENT_TEXTS; i++)
+		put_text(s, at++, in->texts[i]);
+	return end(s);
+}
+
+/* ---- a batch ---- */
+
+static int put_run(struct store_writer *w)
+{
+	sqlite3_stmt *s = NULL;
+	if (w->run)
+		return SQLITE_OK;
+	int rc = sqlite3_prepare_v2(w->db, "INSERT INTO runs(start_ns, version) VALUES(?1, ?2)", -1,
+				    &s, NULL);
+	if (rc == SQLITE_OK) {
+		sqlite3_bind_int64(s, 1, ns_of(CLOCK_REALTIME));
+		sqlite3_bind_text(s, 2, EACGM_VERSION, -1, SQLITE_STATIC);
+		rc = end(s);
+	}
+	sqlite3_finalize(s);
+	if (rc == SQLITE_OK)
+		w->run = sqlite3_last_insert_rowid(w->db);
+	return rc;
+}
+
+static int put_all(struct store_writer *w, const struct store_batch *b)
+{
+	int rc = put_run(w);
+	for (size_t i = 0; i < b->processes.len && rc == SQLITE_OK; i++)
+		rc = put_process(w, b, &b->processes.data[i]);
+	for (size_t i = 0; i < b->counters.len && rc == SQLITE_OK; i++)
+		rc = put_counter(w, b, &b->counters.data[i]);
+	for (size_t i = 0; i < b->steps.len && rc == SQLITE_OK; i++)
+		rc = put_steps(w, b, &b->steps.data[i]);
+	for (size_t i = 0; i < b->calls.len && rc == SQLITE_OK; i++)
+		rc = put_calls(w, b, &b->calls.data[i]);
+	for (size_t i = 0; i < b->events.len && rc == SQLITE_OK; i++)
+		rc = put_event(w, &b->events.data[i]);
+	for (size_t i = 0; i < b->incidents.len && rc == SQLITE_OK; i++)
+		rc = put_incident(w, &b->incidents.data[i]);
+	return rc;
+}
+
+/* So that names in use are noted again as seen, and memory stays bounded. */
+static void forget_at_times(struct store_writer *w, int64_t time_s)
+{
+	bool many = w->process_of.len > STORE_NAMES_KEPT || w->series_of.len > STORE_NAMES_KEPT ||
+		    w->function_of.len > STORE_NAMES_KEPT;
+	if (!many && time_s - w->seen_s < STORE_SEEN_S && time_s >= w->seen_s)
+		return;
+	if (many)
+		map64_free(&w->process_of);
+	map64_free(&w->series_of);
+	map64_free(&w->function_of);
+	w->functions = 0;
+	w->seen_s = time_s;
+}
+
+int store_write(struct store_writer *w, const struct store_batch *b)
+{
+	sqlite3_int64 run = w->run;
+	forget_at_times(w, b->time_s);
+	int rc = sqlite3_exec(w->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+	if (rc != SQLITE_OK)
+		return rc;
+	rc = put_all(w, b);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(w->db, "COMMIT", NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		return rc;
+	sqlite3_exec(w->db, "ROLLBACK", NULL, NULL, NULL);
+	store_writer_forget(w);
+	w->run = run;
+	return rc;
+}
+
+void store_writer_forget(struct store_writer *w)
+{
+	map64_free(&w->process_of);
+	map64_free(&w->series_of);
+	map64_free(&w->function_of);
+	w->functions = 0;
+}
+
+void store_writer_close(struct store_writer *w)
+{
+	for (size_t i = 0; i < STORE_STATEMENTS; i++)
+		sqlite3_finalize(w->statements[i]);
+	store_writer_forget(w);
+	sqlite3_close(w->db);
+	*w = (struct store_writer){0};
+}

@@ -1,0 +1,44 @@
+/* store_write.h - batches into the tables of an open store, each in one transaction: rows of a time
+ * that is there are added to it. For one thread. */
+#pragma once
+
+#include <sqlite3.h>
+
+#include "store/store_rollup.h"
+
+#define STORE_NAMES_KEPT 32768 /* numbers of rows that are remembered, of each kind */
+#define STORE_NAMES_MOST 16384 /* functions in the file; more are counted as "(other)" */
+#define STORE_SEEN_S	 3600  /* how often it is noted that a name is still in use */
+
+enum store_statement {
+	PUT_PROCESS,
+	FIND_PROCESS,
+	ADD_PROCESS,
+	ADD_SERIES,
+	ADD_FUNCTION,
+	PUT_COUNTER_10S,
+	PUT_COUNTER_60S,
+	PUT_STEPS_10S,
+	PUT_STEPS_60S,
+	PUT_CALLS,
+	PUT_EVENT,
+	PUT_INCIDENT,
+	STORE_STATEMENTS,
+};
+
+/* Zeroed but for db. */
+struct store_writer {
+	sqlite3 *db;
+	sqlite3_int64 run; /* its row in runs, 0: not yet */
+	/* the rest is its own */
+	sqlite3_stmt *statements[STORE_STATEMENTS];
+	struct map64 process_of, series_of, function_of;
+	sqlite3_int64 functions;
+	int64_t seen_s; /* since when names count as seen */
+};
+
+/* A code of SQLite; nothing of the batch is there where it is not SQLITE_OK. */
+int store_write(struct store_writer *w, const struct store_batch *b);
+/* Numbers of rows that were remembered may be wrong. */
+void store_writer_forget(struct store_writer *w);
+void store_writer_close(struct store_writer *w);

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""agent_store_test.py - `eacgm agent --store`: what it keeps of a job, asked by `eacgm query` while
+it is written, after kill -9, where the disk is full, and files that it refuses."""
+
+import json
+import os
+import signal
+import sqlite3
+import stat
+
+from agents import Agent, start_in
+from gpu import fake_nvml
+from harness import EACGM, PUSH, expect, main, probes, skip, target, test
+
+
+def ask(t, path, sql):
+    r = t.run([EACGM, "query", path, "--json", sql])
+    expect(r.status == 0, r)
+    return json.loads(r.out)
+
+
+def runs(a):
+    job = start_in(a.t, a.group, target("calls"), "until", a.t.path("never"), "1",
+                   SLURM_JOB_ID="4711")
+    return job
+
+
+def calls_of(t, path, job):
+    rows = ask(t, path, "SELECT sum(calls) AS n FROM v_calls WHERE name = 'target_push' AND "
+               "layer = 'user' AND pid = %d" % job.pid)
+    return rows[0]["n"] or 0
+
+
+@test("a job's rows come, queries are answered meanwhile; kill -9 leaves a whole database", 150)
+def _(t):
+    path = t.path("agent.db")
+    a = Agent(t, "--budget", "100%", "--layers", "user,gpu", *probes(PUSH), "--store", path,
+              env=fake_nvml(t, "count 1\nxid 0 79\n"))
+    job = runs(a)
+    t.wait_for(lambda: calls_of(t, path, job), "calls in the store", 60)
+    expect(stat.S_IMODE(os.stat(path).st_mode) == 0o600, oct(os.stat(path).st_mode))
+    expect(ask(t, path, "SELECT pid FROM v_processes WHERE job = '4711' AND comm = 'calls'") ==
+           [{"pid": job.pid}], "the process")
+    expect(ask(t, path, "SELECT 1 AS x FROM v_counters WHERE entity = 'host' AND "
+               "name = 'cpu_ratio' AND n > 0 AND mean BETWEEN min AND max"), "the host's counter")
+    t.wait_for(lambda: ask(t, path, "SELECT 1 AS x FROM v_counters WHERE pid = %d AND "
+                           "name = 'rss_bytes' AND min > 0" % job.pid), "its memory", 60)
+    t.wait_for(lambda: ask(t, path, "SELECT 1 AS x FROM v_events WHERE name = 'xid'"), "Xid", 60)
+    # what is served is kept at most ten seconds later
+    served = sum(v for labels, v in a.samples()["eacgm_calls_total"]
+                 if labels["function"] == "target_push")
+    t.wait_for(lambda: calls_of(t, path, job) >= served, "what was served", 60)
+    os.kill(a.p.pid, signal.SIGKILL)
+    a.p.wait()
+    kept = calls_of(t, path, job)
+    expect(kept >= served, (kept, served))
+    with sqlite3.connect(path) as db:
+        expect(db.execute("PRAGMA integrity_check").fetchall() == [("ok",)], "integrity")
+        expect(db.execute("PRAGMA user_version").fetchone()[0] >= 1, "a version")
+    # another goes on with it: the same process, another run
+    a = Agent(t, "--budget", "100%", "--layers", "user", *probes(PUSH), "--store", path,
+              group=a.group)
+    t.wait_for(lambda: calls_of(t, path, job) > kept, "more calls", 60)
+    expect(ask(t, path, "SELECT count(*) AS n FROM processes WHERE pid = %d" % job.pid) ==
+           [{"n": 1}], "one process")
+    a.end()
+    expect(ask(t, path, "SELECT count(*) AS n FROM runs") == [{"n": 2}], "two runs")
+    expect("store" not in a.said(), a.said())
+    t.kill(job)
+
+
+@test("what is known at its end is kept", 60)
+def _(t):
+    path = t.path("agent.db")
+    a = Agent(t, "--budget", "100%", "--layers", "user", *probes(PUSH), "--store", path)
+    job = start_in(t, a.group, target("calls"), "threads", "300", "2")
+    job.wait(20)
+    t.wait_for(lambda: [1 for labels, v in a.samples().get("eacgm_calls_total", []) if v == 600],
+               "600 calls")
+    a.end()
+    expect(not os.path.exists(path + "-wal"), "a file is left beside it")
+    expect(calls_of(t, path, job) == 600, calls_of(t, path, job))
+
+
+@test("a full disk: said once, the agent goes on, and writes again when there is room", 180)
+def _(t):
+    at = t.path("small")
+    os.mkdir(at)
+    if t.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", at]).status:
+        skip("cannot mount")
+    t.at_end.append(lambda: t.run(["umount", "-l", at]))
+    path = os.path.join(at, "agent.db")
+    a = Agent(t, "--budget", "100%", "--layers", "user", *probes(PUSH), "--store", path)
+    job = runs(a)
+    t.wait_for(lambda: calls_of(t, path, job), "calls in the store", 60)
+    filler = os.path.join(at, "filler")
+    with open(filler, "wb", 0) as f:
+        try:
+            while f.write(b"x" * 4096):
+                pass
+        except OSError:
+            pass
+    t.wait_for(lambda: "cannot be written" in a.said(), "it to be said", 120)
+    served = sum(v for _, v in a.samples()["eacgm_calls_total"])
+    t.wait_for(lambda: sum(v for _, v in a.samples()["eacgm_calls_total"]) > served, "it goes on")
+    os.unlink(filler)
+    t.wait_for(lambda: "is written again" in a.said(), "it to be written again", 60)
+    expect(a.said().count("cannot be written") == 1, a.said())
+    # what waited in memory is there too
+    t.wait_for(lambda: calls_of(t, path, job) >= served, "calls of meanwhile", 60)
+    t.kill(job)
+    a.end()
+    with sqlite3.connect(path) as db:
+        expect(db.execute("PRAGMA integrity_check").fetchall() == [("ok",)], "integrity")
+
+
+@test("what is no store, and a newer one: one line, and nothing is started")
+def _(t):
+    junk, newer, theirs = t.path("junk.db"), t.path("newer.db"), t.path("theirs.db")
+    with open(junk, "w") as f:
+        f.write("no database\n" * 1000)
+    for path, sql in ((theirs, "CREATE TABLE x(a)"),
+                      (newer, "CREATE TABLE x(a); PRAGMA application_id=%d; PRAGMA user_version=99"
+                       % 0x65615354)):
+        with sqlite3.connect(path) as db:
+            db.executescript(sql)
+    for path, why in ((junk, "no database of SQLite"), (theirs, "of something else"),
+                      (newer, "newer eacgm"), (t.path("no/such.db"), "No such file")):
+        r = t.run([EACGM, "agent", "--listen", "127.0.0.1:0", "--store", path])
+        expect(r.status == 1 and why in r.err, r)
+        expect(len([line for line in r.err.splitlines() if "serves" not in line]) == 1, r.err)
+    for option, value in (("--store-keep", "0"), ("--store-bytes", "1")):
+        r = t.run([EACGM, "agent", "--store", t.path("x.db"), option, value])
+        expect(r.status == 2, r)
+    expect(not os.path.exists(t.path("x.db")), "nothing is made")
+
+
+if __name__ == "__main__":
+    main()
