@@ -154,26 +154,29 @@ static __always_inline void layer_left(struct thread_state *st, __u32 layer)
 /* Its place has been taken off since it began: nobody would see its end. */
 static __always_inline bool is_off(const struct open_call *c)
 {
-	return c->start_ns < places_left_ns && in_bursts[c->probe & (MAX_PROBES - 1)] &&
-	       !c->outlasts;
+	return c->start_ns < last_left_ns[c->probe & (MAX_PROBES - 1)] && !c->outlasts;
 }
 
 /* Calls are told in the order of their ends. One around a call that ended later than its own place
- * was taken off did not end before that call. */
+ * was taken off, or while it is, did not end before that call. */
 static __always_inline void has_ended_within(struct thread_state *st)
 {
 	__u32 depth = st->depth;
 	struct open_call *around = &st->open[(depth - 1) & (MAX_OPEN_CALLS - 1)];
-	if (depth && is_off(around))
+	if (depth &&
+	    (is_off(around) || (bursts_closed && in_bursts[around->probe & (MAX_PROBES - 1)])))
 		around->outlasts = true;
 }
 
-/* The first time since it began that places were taken off; of more than are known the oldest. */
+/* The first time since it began that its place was taken off; of more than are known the oldest. */
 static __always_inline __u64 went_off_ns(const struct open_call *c)
 {
-	__u64 ret = places_left_ns;
+	__u32 probe = c->probe & (MAX_PROBES - 1);
+	__u64 since_ns = first_left_ns[probe], ret = last_left_ns[probe];
+	if (since_ns < c->start_ns)
+		since_ns = c->start_ns;
 	for (int i = 0; i < TIMES_LEFT; i++)
-		if (times_left_ns[i] > c->start_ns && times_left_ns[i] < ret)
+		if (times_left_ns[i] >= since_ns && times_left_ns[i] < ret)
 			ret = times_left_ns[i];
 	return ret;
 }

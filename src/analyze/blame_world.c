@@ -125,7 +125,7 @@ typedef VEC(struct wake) wakes_t;
 static void find_wakes(const struct blame_world *w, wakes_t *ret)
 {
 	for (size_t i = 0; i < w->waits.len; i++)
-		if (w->waits.data[i].waker != UINT32_MAX)
+		if (w->waits.data[i].waker != UINT32_MAX && !w->waits.data[i].for_gil)
 			*vec_push(ret) =
 				(struct wake){w->waits.data[i].woken_ns, w->waits.data[i].waker};
 	if (ret->len)
@@ -149,7 +149,7 @@ static bool has_woken(const wakes_t *wakes, uint32_t thread, uint64_t from_ns, u
 
 /* Who waits for events for some time, and then again, as gloo's threads do every 10 ms: who ends
  * the last of these waits ends all, though the thread may have had no CPU for a while between them.
- * Where it woke another thread meanwhile, an event had come. */
+ * Where it woke another thread meanwhile, but for the interpreter's lock, an event had come. */
 static void join_polls(struct blame_world *w)
 {
 	wakes_t wakes = {0};

@@ -13,7 +13,8 @@
 #define LOSS_LEAST    0.003  /* of segments: fewer that are sent again are no reason */
 #define LOSS_TIMES    3	     /* as many as usual */
 #define LOSS_HEAVY    0.03   /* of segments: more than a queue that is full loses */
-#define LOSS_SURE     0.094  /* of segments: whatever the queue */
+#define LOSS_SURE     0.094  /* of segments: whatever the queue; where so many a second are: */
+#define SURE_LEAST    10     /* small messages are segments of less than is reckoned with */
 /* Times as long as usual, and by so much: packets wait in a queue, or in a long one. Measured on
  * limited links and on such that drop packets: docs/developers/diagnosis.md. */
 #define QUEUE_TIMES    1.5
@@ -70,7 +71,8 @@ static bool has_queue(const struct evidence *e, double times, bool if_unknown)
 static bool is_lossy(const struct evidence *e)
 {
 	double lost = lost_share(e);
-	return lost > LOSS_SURE ||
+	bool many = evidence_net_rate(e, "net_retransmits").now >= SURE_LEAST;
+	return (lost > LOSS_SURE && many) ||
 	       (lost > 0 && !has_queue(e, lost > LOSS_HEAVY ? QUEUE_LONG : QUEUE_TIMES, false));
 }
 

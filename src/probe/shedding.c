@@ -205,6 +205,24 @@ static void set_flag(bool *flag, bool value)
 	__atomic_store_n(flag, value, __ATOMIC_SEQ_CST);
 }
 
+/* Tells the programs that the places of all that is in bursts are off, and since when: they make
+ * nothing of it before it is whole. */
+static void tell_left(struct tracer *t, uint64_t since_ns)
+{
+	struct eacgm_bpf__bss *to = t->bpf->bss;
+	size_t n = t->shedding.in_bursts.len;
+	to->times_left_ns[t->shedding.times_left++ % TIMES_LEFT] = since_ns;
+	for (size_t i = 0; i < n && i < MAX_PROBES; i++) {
+		if (!t->shedding.in_bursts.data[i]) {
+			to->first_left_ns[i] = 0; /* the next is the first */
+			continue;
+		}
+		if (!to->first_left_ns[i])
+			to->first_left_ns[i] = since_ns;
+		__atomic_store_n(&to->last_left_ns[i], since_ns, __ATOMIC_RELEASE);
+	}
+}
+
 /* Takes links off whose places are in bursts, which are off. They begin no calls from here on, and
  * calls that are open end, most of them; of the others no end is seen. */
 static void end_and_take_off(struct tracer *t, const links_t *gone)
@@ -215,10 +233,8 @@ static void end_and_take_off(struct tracer *t, const links_t *gone)
 		nanosleep(&(struct timespec){.tv_nsec = END_NS / END_TURNS}, NULL);
 	}
 	uint64_t now_ns = monotonic_ns();
-	size_t at = t->shedding.times_left++ % TIMES_LEFT;
-	__atomic_store_n(&t->bpf->bss->times_left_ns[at], now_ns, __ATOMIC_RELAXED);
-	__atomic_store_n(&t->bpf->bss->places_left_ns, now_ns, __ATOMIC_RELEASE);
-	tracer_links_off(t, gone->data, gone->len);
+	tracer_links_off(t, gone->data, gone->len); /* until then some ends are seen */
+	tell_left(t, now_ns);
 	set_flag(&t->bpf->bss->bursts_closed, false);
 }
 

@@ -271,6 +271,8 @@ static void on_answer(struct evhttp_request *r, void *arg)
 {
 	struct http_client *c = arg;
 	int status = r ? evhttp_request_get_response_code(r) : 0;
+	if (!c->question) /* it was given up */
+		return;
 	c->reached = status != 0;
 	if (!status) {
 		try_again(c, why_failed(c), 0);

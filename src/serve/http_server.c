@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
+#include <event2/bufferevent_ssl.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/listener.h>
@@ -375,6 +376,8 @@ static struct bufferevent *on_connection(struct event_base *base, void *arg)
 				       : bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
 	if (!b)
 		return NULL;
+	/* What is sent while an answer goes out, or events do, is read by nobody until then. */
+	bufferevent_setwatermark(b, EV_READ, 0, 2 * (HEADER_BYTES + BODY_BYTES));
 	bufferevent_incref(b);
 	*vec_push(&s->open) = (struct connection){b, monotonic_ns(), false};
 	if (s->open.len >= CONNECTIONS)
@@ -395,9 +398,14 @@ static void note_question(struct http_server *s, struct evhttp_request *r)
 
 static void on_question(struct evhttp_request *r, void *arg)
 {
-	note_question(arg, r);
-	if (is_admitted(arg, r))
-		answer(arg, r);
+	struct http_server *s = arg;
+	struct bufferevent *b = evhttp_connection_get_bufferevent(evhttp_request_get_connection(r));
+	note_question(s, r);
+	if (s->tls &&
+	    !bufferevent_openssl_get_ssl(b)) /* libevent's own, where ours had no memory */
+		shutdown(bufferevent_getfd(b), SHUT_RDWR);
+	else if (is_admitted(s, r))
+		answer(s, r);
 	else
 		send_error(r, 401);
 }

@@ -3,23 +3,34 @@
  * seconds. */
 #include "session/flight_impl.h"
 
-#define COVERAGES_MOST 16384 /* then the older half goes */
+#define COVERAGES_MOST 16384 /* then of the older half the last of each probe stays */
 #define ROWS_MOST      1024  /* of a kind; then the older half goes */
 #define LOSSES_MOST    4096  /* then those of one cause become one, of the latest time */
 
+static void bound_rows(struct row_vec *rows, size_t row_bytes)
+{
+	if (rows->len <= ROWS_MOST)
+		return;
+	size_t gone = rows->len - ROWS_MOST / 2;
+	memmove(rows->data, rows->data + gone * row_bytes, ROWS_MOST / 2 * row_bytes);
+	rows->len = ROWS_MOST / 2;
+}
+
+static void take_row(struct flight_kept *k, enum row_kind kind, const void *row)
+{
+	size_t bytes = row_kind_info(kind)->row_bytes;
+	memcpy(row_vec_add(&k->rows[kind], bytes, 1), row, bytes);
+	bound_rows(&k->rows[kind], bytes);
+}
+
 static void take_rows(struct flight_kept *k, const struct feed_batch *b, enum row_kind kind)
 {
-	const struct row_kind_info *info = row_kind_info(kind);
+	size_t bytes = row_kind_info(kind)->row_bytes;
 	const struct row_vec *rows = feed_rows(b, kind);
-	struct row_vec *to = &k->rows[kind];
 	if (rows->len)
-		memcpy(row_vec_add(to, info->row_bytes, rows->len), rows->data,
-		       rows->len * info->row_bytes);
-	if (to->len <= ROWS_MOST)
-		return;
-	size_t gone = to->len - ROWS_MOST / 2;
-	memmove(to->data, to->data + gone * info->row_bytes, ROWS_MOST / 2 * info->row_bytes);
-	to->len = ROWS_MOST / 2;
+		memcpy(row_vec_add(&k->rows[kind], bytes, rows->len), rows->data,
+		       rows->len * bytes);
+	bound_rows(&k->rows[kind], bytes);
 }
 
 /* At the time of the latest: more than there was rather than less. */
@@ -71,23 +82,52 @@ static void take_loss(struct flight_kept *k, uint64_t time_ns, const struct m_lo
 	lose(k, time_ns, row->cause, row->count - before);
 }
 
+/* Pieces of one period are one. */
+static void take_windows(struct flight_kept *k, const struct feed_batch *b)
+{
+	for (size_t i = 0; i < b->windows.len; i++) {
+		const struct m_window *w = &b->windows.data[i];
+		struct row_vec *to = &k->rows[ROW_WINDOW];
+		struct m_window *last = to->len ? (struct m_window *)to->data + to->len - 1 : NULL;
+		if (last && last->end_ns == w->start_ns && last->layer == w->layer)
+			last->end_ns = w->end_ns;
+		else
+			take_row(k, ROW_WINDOW, w);
+	}
+}
+
+/* Of the older half the last of each probe stays. */
+static void forget_coverages(struct flight_kept *k)
+{
+	struct map64 seen = {0};
+	uint64_t unused;
+	size_t half = k->coverages.len / 2, to = k->coverages.len;
+	for (size_t i = k->coverages.len; i-- > 0;) {
+		struct flight_coverage c = k->coverages.data[i];
+		if (i < half && map64_get(&seen, c.row.probe, &unused))
+			continue;
+		map64_set(&seen, c.row.probe, 1);
+		k->coverages.data[--to] = c;
+	}
+	k->coverages.len -= to;
+	memmove(k->coverages.data, k->coverages.data + to,
+		k->coverages.len * sizeof(*k->coverages.data));
+	map64_free(&seen);
+}
+
 static void take_coverages(struct flight_kept *k, const struct feed_batch *b)
 {
 	for (size_t i = 0; i < b->coverages.len; i++)
 		*vec_push(&k->coverages) =
 			(struct flight_coverage){b->upto_ns, b->coverages.data[i]};
-	if (k->coverages.len <= COVERAGES_MOST)
-		return;
-	size_t gone = k->coverages.len - COVERAGES_MOST / 2;
-	memmove(k->coverages.data, k->coverages.data + gone,
-		COVERAGES_MOST / 2 * sizeof(*k->coverages.data));
-	k->coverages.len = COVERAGES_MOST / 2;
+	if (k->coverages.len > COVERAGES_MOST)
+		forget_coverages(k);
 }
 
 void flight_kept_take(struct flight_kept *k, const struct feed_batch *b)
 {
 	take_rows(k, b, ROW_NOTE);
-	take_rows(k, b, ROW_WINDOW);
+	take_windows(k, b);
 	take_rows(k, b, ROW_ANOMALY);
 	take_rows(k, b, ROW_INCIDENT);
 	take_coverages(k, b);

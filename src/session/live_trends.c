@@ -86,7 +86,8 @@ bool live_trends_tick(struct live_trends *t, const struct live_series *s, uint64
 	if (t->ticks && now_ns < t->last_ns + TREND_EACH_NS)
 		return false;
 	uint64_t tick = t->ticks++;
-	t->last_ns = now_ns;
+	bool late = !tick || now_ns - t->last_ns >= 2 * TREND_EACH_NS;
+	t->last_ns = late ? now_ns : t->last_ns + TREND_EACH_NS;
 	t->left_out = 0;
 	forget_old(t);
 	for (size_t i = 0; i < t->list.len; i++)

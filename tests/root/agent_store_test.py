@@ -41,8 +41,9 @@ def _(t):
     expect(stat.S_IMODE(os.stat(path).st_mode) == 0o600, oct(os.stat(path).st_mode))
     expect(ask(t, path, "SELECT pid FROM v_processes WHERE job = '4711' AND comm = 'calls'") ==
            [{"pid": job.pid}], "the process")
-    expect(ask(t, path, "SELECT 1 AS x FROM v_counters WHERE entity = 'host' AND "
-               "name = 'cpu_ratio' AND n > 0 AND mean BETWEEN min AND max"), "the host's counter")
+    t.wait_for(lambda: ask(t, path, "SELECT 1 AS x FROM v_counters WHERE entity = 'host' AND "
+                           "name = 'cpu_ratio' AND n > 0 AND mean BETWEEN min - 1e-9 AND max + 1e-9"),
+               "the host's counter", 60)
     t.wait_for(lambda: ask(t, path, "SELECT 1 AS x FROM v_counters WHERE pid = %d AND "
                            "name = 'rss_bytes' AND min > 0" % job.pid), "its memory", 60)
     t.wait_for(lambda: ask(t, path, "SELECT 1 AS x FROM v_events WHERE name = 'xid'"), "Xid", 60)

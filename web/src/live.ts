@@ -61,7 +61,8 @@ class JobCard {
   }
   private async fill(): Promise<void> {
     if (!this.open) return;
-    const j = await get(`jobs/${this.job.pid}`);
+    const j = await get(`jobs/${this.job.pid}`).catch(() => null);
+    if (!j) return; // it has just ended: the next look takes it away
     add(clear(this.inside), [
       table(j.functions as Json[], [
         { head: "function", left: true, value: (f) => f.name }, { head: "layer", left: true, value: (f) => f.layer },
