@@ -85,7 +85,8 @@ static int run(const struct args *a)
 	if (agent_address_read(&at, a, "connect", &e))
 		return usage_error(a->command, "%s", e.msg);
 	if (!agent_address_is_loopback(&at))
-		return usage_error(a->command, "--connect: '%s' is no loopback address", at.address);
+		return usage_error(a->command, "--connect: '%s' is no loopback address",
+				   at.address);
 	const struct mcp m = {.version = EACGM_VERSION, .ctx = &at, .ask = ask_agent};
 	signal(SIGPIPE, SIG_IGN);
 	char *line = xcalloc(1, LINE_BYTES);

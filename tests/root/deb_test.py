@@ -113,6 +113,7 @@ def _(t):
                        ("token", t.path("token"))):
         expect("/etc/eacgm/" + name in whole, name)
         whole = whole.replace("/etc/eacgm/" + name, path)
+    whole = whole.replace("/var/lib/eacgm/agent.db", t.path("agent.db"))
     for text in (text, whole):
         path = t.path("agent.yaml")
         with open(path, "w") as f:
