@@ -20,6 +20,7 @@ static __u64 unwind_sequence;
 
 /* Later than this user space is stopped, or does not get to run: nobody waits for it. */
 #define HEARTBEAT_MOST_NS 400000000ULL
+#define HOLD_TRIES	  8
 
 /* A task's hold lies in its storage, not on a program's stack: from Linux 6.13 programs with a
  * stack of 64 bytes or more get one for each CPU (kernel/bpf/verifier.c, bpf_enable_priv_stack),
@@ -67,6 +68,19 @@ static __always_inline struct task_hold *task_hold_here(void)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	return task_state(&task_holds, task);
+}
+
+/* Without it a library would run before its probes are there, or an exception end the job. It
+ * cannot be made while whoever makes his is interrupted on this CPU (kernel/bpf/bpf_task_storage.c,
+ * bpf_task_storage_busy): he gets the CPU, and it is tried again. */
+static __always_inline struct task_hold *task_hold_surely(struct pt_regs *ctx)
+{
+	struct task_hold *t = task_hold_here();
+	for (int i = 0; i < HOLD_TRIES && !t; i++) {
+		yield_cpu(PT_REGS_SP(ctx));
+		t = task_hold_here();
+	}
+	return t;
 }
 
 /* Whether it is held now: what it does then is not the job's. */

@@ -174,7 +174,7 @@ int maps_changed(struct pt_regs *ctx)
 	__u64 began_ns = bpf_ktime_get_ns(), most_ns = 0;
 	bool is_done = is_mapping_done(ctx);
 	struct hold_account *a = is_done ? account_of(tgid, began_ns) : NULL;
-	struct task_hold *t = is_done ? task_hold_here() : NULL;
+	struct task_hold *t = is_done ? task_hold_surely(ctx) : NULL;
 	if (a && t)
 		most_ns = look_at_task(a, t);
 	spend(SPENT_LOADS, began_ns);

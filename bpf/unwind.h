@@ -15,7 +15,6 @@
 
 #include "hold.h"
 
-#define HOLD_TRIES	  8
 #define GUARD_HOLD_MAX_NS 5000000000ULL /* going on unprepared would end the job */
 
 struct {
@@ -87,18 +86,6 @@ static __always_inline void hold_for_guard(struct pt_regs *ctx, struct task_hold
 	bpf_ringbuf_submit(r, BPF_RB_FORCE_WAKEUP);
 	if (!hold_wait(&t->hold))
 		count_loss(LOSS_LATE_GUARD);
-}
-
-/* Without it the exception would end the job. It cannot be made while whoever makes his is
- * interrupted on this CPU: he gets the CPU, and it is tried again. */
-static __always_inline struct task_hold *task_hold_surely(struct pt_regs *ctx)
-{
-	struct task_hold *t = task_hold_here();
-	for (int i = 0; i < HOLD_TRIES && !t; i++) {
-		yield_cpu(PT_REGS_SP(ctx));
-		t = task_hold_here();
-	}
-	return t;
 }
 
 static __always_inline int exchange_returns(struct pt_regs *ctx, bool restore)
