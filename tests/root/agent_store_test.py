@@ -20,7 +20,7 @@ def ask(t, path, sql):
 
 
 def runs(a):
-    job = start_in(a.t, a.group, target("calls"), "until", a.t.path("never"), "1",
+    job = start_in(a.t, a.group, target("calls"), "until", a.t.path("never"), "1", "200",
                    SLURM_JOB_ID="4711")
     return job
 
@@ -42,7 +42,8 @@ def _(t):
     expect(ask(t, path, "SELECT pid FROM v_processes WHERE job = '4711' AND comm = 'calls'") ==
            [{"pid": job.pid}], "the process")
     t.wait_for(lambda: ask(t, path, "SELECT 1 AS x FROM v_counters WHERE entity = 'host' AND "
-                           "name = 'cpu_ratio' AND n > 0 AND mean BETWEEN min - 1e-9 AND max + 1e-9"),
+                           "name = 'cpu_ratio' AND n > 0 AND mean BETWEEN min - 1e-9 AND "
+                           "max + 1e-9"),
                "the host's counter", 60)
     t.wait_for(lambda: ask(t, path, "SELECT 1 AS x FROM v_counters WHERE pid = %d AND "
                            "name = 'rss_bytes' AND min > 0" % job.pid), "its memory", 60)

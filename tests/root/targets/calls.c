@@ -8,7 +8,8 @@
  *   calls tail N          target_tail N times
  *   calls recurse N D     target_recurse(D) N times
  *   calls sleep MS        one target_sleep, so that a call is open for long
- *   calls until FILE T    every variant from T threads until FILE exists
+ *   calls until FILE T [MS]  every variant from T threads until FILE exists; 1,000 rounds, and MS
+ *                         of sleep after them
  *   calls slow N MS       target_sleep(0) N times and target_sleep(MS) twice
  *
  * Prints "FUNCTION CALLS" lines: the calls that it made. */
@@ -60,7 +61,7 @@ static void *call_variants(void *arg)
 
 struct until {
 	const char *path;
-	uint64_t rounds;
+	uint64_t rounds, sleep_ms;
 };
 
 static void *call_until(void *arg)
@@ -70,18 +71,20 @@ static void *call_until(void *arg)
 	while (access(u->path, F_OK)) {
 		call_variants(&thousand);
 		u->rounds += thousand;
+		if (u->sleep_ms)
+			usleep((useconds_t)u->sleep_ms * 1000);
 	}
 	return NULL;
 }
 
-static void run_until(const char *path, uint64_t threads)
+static void run_until(const char *path, uint64_t threads, uint64_t sleep_ms)
 {
 	pthread_t id[64];
 	struct until u[64];
 	uint64_t rounds = 0;
 	check(threads <= 64, "at most 64 threads");
 	for (uint64_t t = 0; t < threads; t++) {
-		u[t] = (struct until){path, 0};
+		u[t] = (struct until){path, 0, sleep_ms};
 		check(!pthread_create(&id[t], NULL, call_until, &u[t]), "pthread_create");
 	}
 	for (uint64_t t = 0; t < threads; t++) {
@@ -186,7 +189,7 @@ int main(int argc, char **argv)
 	if (!strcmp(mode, "threads"))
 		run_threads(n, m);
 	else if (!strcmp(mode, "until"))
-		run_until(argv[2], m);
+		run_until(argv[2], m, argc > 4 ? strtoull(argv[4], NULL, 10) : 0);
 	else if (!strcmp(mode, "nested"))
 		run_nested(n, m);
 	else if (!strcmp(mode, "args"))
