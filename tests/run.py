@@ -38,8 +38,8 @@ ALONE = {  # they compare two clocks, count what the whole machine has, or take 
 SOLE = {"profile_follow_test.py"}  # looks at all that the machine runs
 WAITS = {"outlook_test.py"}
 LONG = ("inside_test.py", "agent_push_test.py", "watch_test.py", "faults_test.py",
-        "gpu_timeline_attach_test.py", "steps_test.py", "phases_test.py", "gpu_ops_test.py", "record_detect_test.py",
-        "hostile_test.py", "gpu_nccl_test.py", "torch_test.py", "crafted_cli_test.py",
+        "gpu_timeline_attach_test.py", "steps_test.py", "phases_test.py", "gpu_ops_test.py",
+        "record_detect_test.py", "hostile_test.py", "gpu_nccl_test.py", "torch_test.py", "crafted_cli_test.py",
         "pace_alarms_test", "score_test.py", "campaign.py", "detector_test")
 
 Outcome = collections.namedtuple("Outcome", "passed failed skipped lines")
