@@ -54,7 +54,7 @@ static bool ask(struct asking *a, const char *address, uint16_t port, bool posts
 }
 
 int http_ask(struct http_reply *ret, const char *address, uint16_t port, bool posts,
-		    const char *path, struct err *e)
+	     const char *path, struct err *e)
 {
 	*ret = (struct http_reply){0};
 	struct asking a = {.base = event_base_new(), .reply = ret};

@@ -16,4 +16,4 @@ struct http_reply {
 /* address: numeric. path: begins with '/', and is encoded. posts: POST, without a body, else GET.
  * 0, or negative errno with the sentence: nobody answers there. */
 int http_ask(struct http_reply *ret, const char *address, uint16_t port, bool posts,
-		    const char *path, struct err *e);
+	     const char *path, struct err *e);
