@@ -38,7 +38,7 @@ bool bursts_closed;		 /* places that are on in bursts begin no call any more */
 __u64 times_left_ns[TIMES_LEFT]; /* when a budget took places off, the last such times */
 __u64 first_left_ns[MAX_PROBES]; /* of a probe's places, since it is in bursts; */
 __u64 last_left_ns[MAX_PROBES];	 /* the same is told of it when it is in them no more */
-bool in_bursts[MAX_PROBES];
+bool in_bursts[MAX_PROBES];	     /* what bursts_closed is of */
 bool closing;			     /* nobody answers the loader hook any more */
 __u64 answered_maps[ANSWER_SLOTS];   /* numbers of holds that were dealt with: loader hook */
 __u64 answered_unwind[ANSWER_SLOTS]; /* and exception guard */

@@ -302,15 +302,12 @@ static void copy_kept(struct copying *c, const struct flight_kept *kept, enum ro
  * file have one of no length, and what reaches beyond the first or the last of them is seen to. */
 static void copy_windows(struct copying *c, const struct flight_kept *kept)
 {
-	uint64_t ends[] = {c->span->from_ns, c->span->until_ns};
-	bool any = kept->rows[ROW_WINDOW].len != 0;
-	for (int i = 0; i < 2; i++) {
-		struct m_window none = {.start_ns = ends[i], .end_ns = ends[i]};
-		if (any)
-			add_row(c, ROW_WINDOW, &none);
-		if (!i)
-			copy_kept(c, kept, ROW_WINDOW);
-	}
+	uint64_t from_ns = c->span->from_ns, until_ns = c->span->until_ns;
+	if (!kept->rows[ROW_WINDOW].len)
+		return;
+	add_row(c, ROW_WINDOW, &(struct m_window){.start_ns = from_ns, .end_ns = from_ns});
+	copy_kept(c, kept, ROW_WINDOW);
+	add_row(c, ROW_WINDOW, &(struct m_window){.start_ns = until_ns, .end_ns = until_ns});
 }
 
 /* The share of the file's time for which a probe was on: of the time between what was told last
