@@ -12,7 +12,7 @@
 
 #define LOOK_TICKS 2 /* while no burst is on */
 #define TELL_NS	   5000000000ULL
-#define PIECE_NS   400000000ULL /* of a time in which all are on: a trace waits for the last */
+#define PIECE_NS   400000000ULL	 /* of a time in which all are on: a trace waits for the last */
 #define START_NS   2000000000ULL /* what it takes eacgm to begin is paid once */
 #define NAMES_MOST 5		 /* in a note */
 #define SECOND_NS  1e9
