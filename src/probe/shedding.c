@@ -45,6 +45,7 @@ void shedding_close(struct tracer *t)
 		munmap((void *)(uintptr_t)t->shedding.hits, t->shedding.hits_bytes);
 	t->shedding.hits = NULL;
 	vec_free(&t->shedding.in_bursts);
+	vec_free(&t->shedding.loads);
 }
 
 bool shedding_has(const struct tracer *t, uint32_t probe)
@@ -70,14 +71,20 @@ static uint64_t hits_of(const struct tracer *t, uint32_t probe)
 	return sum;
 }
 
-void tracer_loads(const struct tracer *t,
+static struct probe_load *fresh_loads(struct tracer *t, size_t n)
+{
+	t->shedding.loads.len = 0;
+	while (t->shedding.loads.len < n)
+		*vec_push(&t->shedding.loads) = (struct probe_load){.fixed = true};
+	return t->shedding.loads.data;
+}
+
+void tracer_loads(struct tracer *t,
 		  void (*visit)(void *ctx, uint32_t probe, const struct probe_load *load),
 		  void *ctx)
 {
 	size_t n = t->shedding.hits ? t->probes_told : 0;
-	struct probe_load *loads = xcalloc(n + 1, sizeof(*loads));
-	for (size_t i = 0; i < n; i++)
-		loads[i].fixed = true;
+	struct probe_load *loads = fresh_loads(t, n);
 	for (size_t i = 0; i < t->files.list.len; i++) {
 		const struct probed_file *f = t->files.list.data[i];
 		for (size_t k = 0; k < f->groups.len; k++) {
@@ -96,7 +103,6 @@ void tracer_loads(const struct tracer *t,
 		loads[i].frequent = info->entry->cost == CAT_COST_HIGH;
 		visit(ctx, i, &loads[i]);
 	}
-	free(loads);
 }
 
 /* ---- moving places ---- */

@@ -178,7 +178,7 @@ struct probe_load {
 	bool returns;  /* the kernel is called at the return too */
 	bool fixed;    /* it cannot be taken off by itself */
 };
-void tracer_loads(const struct tracer *t,
+void tracer_loads(struct tracer *t,
 		  void (*visit)(void *ctx, uint32_t probe, const struct probe_load *load),
 		  void *ctx);
 

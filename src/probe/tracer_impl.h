@@ -20,6 +20,7 @@ struct shedding {
 	size_t times_left;	       /* how often places were taken off */
 	const volatile uint64_t *hits; /* of bpf/hits.h; NULL: nobody counts */
 	size_t hits_bytes;
+	VEC(struct probe_load) loads; /* room for tracer_loads, which is called often */
 };
 
 /* switching.c: links that come and go while the session runs. */

@@ -26,6 +26,7 @@
 #define FALL		0.2
 #define SLOW		0.05
 #define PERIOD_S	0.1
+#define NONE_PER_S	1e-3 /* calls */
 
 void budget_open(struct budget *b, double ratio)
 {
@@ -54,12 +55,12 @@ static double cost_per_s(const struct budget_probe *p)
 
 static void look_at_probe(struct budget *b, struct budget_probe *p, const struct budget_seen *seen)
 {
-	if (!p->in_bursts) {
+	if (!p->in_bursts && !(p->calls > 0) && p->per_s < NONE_PER_S) { /* most of them */
+		p->per_s = 0;
+	} else if (!p->in_bursts) {
 		double now = p->calls / seen->seconds;
 		follow(&p->per_s, now, now > p->per_s ? RISE : FALL, seen->seconds);
-		return;
-	}
-	if (b->bursts_on) {
+	} else if (b->bursts_on) {
 		p->burst_calls += p->calls;
 	} else if (b->burst_s > 0) { /* it is over: what came since was while it went */
 		double now = p->burst_calls / b->burst_s;
@@ -157,11 +158,12 @@ static int compare(const void *a, const void *b)
 	return x->probe < y->probe ? -1 : x->probe > y->probe;
 }
 
-static void list(const struct budget *b, bool in_bursts, candidates_t *ret)
+/* least: those that cost less are left out. */
+static void list(const struct budget *b, bool in_bursts, double least, candidates_t *ret)
 {
 	for (size_t i = 0; i < b->probes.len; i++) {
 		const struct budget_probe *p = &b->probes.data[i];
-		if (!p->fixed && p->in_bursts == in_bursts)
+		if (!p->fixed && p->in_bursts == in_bursts && cost_per_s(p) >= least)
 			*vec_push(ret) = (struct candidate){i, p->rank, cost_per_s(p)};
 	}
 	if (ret->len)
@@ -183,10 +185,8 @@ static bool turn_down(struct budget *b)
 	double goal = fmax(FILL * to_spend - b->fixed_per_s, KEPT * may);
 	bool moved = false;
 	candidates_t all = {0};
-	list(b, false, &all);
+	list(b, false, LEAST * may, &all);
 	for (size_t i = 0; i < all.len && b->always_per_s > goal; i++) {
-		if (all.data[i].per_s < LEAST * may)
-			continue;
 		move(b, &all.data[i], true);
 		moved = true;
 	}
@@ -201,7 +201,7 @@ static bool take_back(struct budget *b)
 	double goal = (rich ? RETURN_RICH_TO : RETURN_TO) * may - b->fixed_per_s;
 	bool moved = false;
 	candidates_t all = {0};
-	list(b, true, &all);
+	list(b, true, 0, &all);
 	for (size_t i = all.len; i-- > 0 && b->always_per_s + all.data[i].per_s <= goal;) {
 		move(b, &all.data[i], false);
 		moved = true;

@@ -10,7 +10,8 @@
 #include "events/kinds.h"
 #include "session/session_impl.h"
 
-#define LOOK_TICKS 2 /* while no burst is on */
+#define LOOK_TICKS 2 /* while no burst is on, */
+#define CALM_TICKS 4 /* likewise, of what is always on */
 #define TELL_NS	   5000000000ULL
 #define PIECE_NS   400000000ULL	 /* of a time in which all are on: a trace waits for the last */
 #define START_NS   2000000000ULL /* what it takes eacgm to begin is paid once */
@@ -331,7 +332,8 @@ void session_budget_tick(struct session *s, unsigned tick)
 	struct session_budget *b = &s->budget;
 	struct budget_seen seen;
 	struct budget_order order;
-	if (!session_has_budget(s) || (tick % LOOK_TICKS && !b->bursts_on))
+	unsigned look = s->opts->always_on ? CALM_TICKS : LOOK_TICKS;
+	if (!session_has_budget(s) || (tick % look && !b->bursts_on))
 		return;
 	measure(s, &seen);
 	budget_step(&b->b, &seen, &order);
