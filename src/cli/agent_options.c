@@ -184,16 +184,16 @@ static int read_age(struct agent_options *o, const struct args *a, struct err *e
 static int read_otlp(struct agent_options *o, const struct args *a, struct err *e)
 {
 	struct http_url url;
-	o->pushed.url = args_get(a, "otlp");
-	o->pushed.headers = a;
-	o->pushed.timeout_ns = OTLP_TIMEOUT_NS;
-	int rc = o->pushed.url ? http_url_parse(&url, o->pushed.url, e) : 0;
+	o->pushed.to.url = args_get(a, "otlp");
+	o->pushed.to.headers = a;
+	o->pushed.to.timeout_ns = OTLP_TIMEOUT_NS;
+	int rc = o->pushed.to.url ? http_url_parse(&url, o->pushed.to.url, e) : 0;
 	return rc ? err_wrap(e, rc, "--otlp") : 0;
 }
 
 static int read_otlp_interval(struct agent_options *o, const struct args *a, struct err *e)
 {
-	return args_time(a, "otlp-interval", OTLP_LEAST_NS, OTLP_MOST_NS, &o->pushed.interval_ns,
+	return args_time(a, "otlp-interval", OTLP_LEAST_NS, OTLP_MOST_NS, &o->pushed.to.interval_ns,
 			 e);
 }
 
@@ -214,7 +214,7 @@ static int read_otlp_headers(struct agent_options *o, const struct args *a, stru
 static int read_otlp_ca(struct agent_options *o, const struct args *a, struct err *e)
 {
 	(void)e;
-	o->pushed.ca_file = args_get(a, "otlp-ca");
+	o->pushed.to.ca_file = args_get(a, "otlp-ca");
 	return 0;
 }
 

@@ -22,10 +22,10 @@ struct agent_options {
 	double budget; /* share of the jobs' processor time, 0: none */
 	uint64_t duration_ns;
 	struct session_detect_options judged;
-	struct flight_options frozen;	/* folder NULL: nothing is */
-	struct push_wanted pushed;	/* url NULL: nothing is */
-	struct profile_wanted profiled; /* likewise */
-	struct store_options stored;	/* path NULL: nothing is kept */
+	struct flight_options frozen; /* folder NULL: nothing is */
+	struct otlp_wanted pushed;    /* url NULL: nothing is */
+	struct push_wanted profiled;  /* likewise */
+	struct store_options stored;  /* path NULL: nothing is kept */
 };
 
 /* That of an option, as it is where nobody tells. */

@@ -3,16 +3,12 @@
 #include "cli/agent_profile.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "analyze/flame.h"
 #include "base/clock.h"
-#include "cli/push_pairs.h"
 #include "export/flame.h"
-#include "serve/http_client.h"
 #include "session/live_window.h"
 #include "session/session_live.h"
 #include "symbolize/demangle.h"
@@ -21,30 +17,18 @@
 #define SEND_NS	     1000000000ULL /* how often it is looked whether there are profiles */
 #define TIMEOUT_NS   10000000000ULL
 #define WINDOW_BYTES (8u << 20) /* of samples: 200,000, 40 processors at 99 Hz twice as long */
-#define QUEUE_BYTES  (8u << 20)
-#define PROCESSES    64	 /* that have samples; those of others are left out and counted */
-#define PROFILES     128 /* that wait for the client's thread */
+#define PROCESSES    64		/* that have samples; those of others are left out and counted */
 
 static const char path[] = "/ingest";
 
-struct profile {
-	char *query;
-	struct buf body;
-};
-
 struct agent_profile {
-	struct http_client *client;
-	struct pairs headers;
-	struct http_header header_list[PUSH_PAIRS];
+	struct push_client *client;
 	struct agent_profile_told told;
 	/* of the thread that looks: */
 	struct live_window *window;
 	uint32_t pids[PROCESSES]; /* with samples since begun_ns */
 	size_t npids;
 	uint64_t begun_ns;
-	pthread_mutex_t lock; /* of what follows */
-	VEC(struct profile) made;
-	uint64_t made_ns, dropped;
 };
 
 /* ---- samples ---- */
@@ -56,13 +40,10 @@ static void note_pid(struct agent_profile *p, uint32_t pid)
 		i++;
 	if (i < p->npids)
 		return;
-	if (p->npids < PROCESSES) {
+	if (p->npids < PROCESSES)
 		p->pids[p->npids++] = pid;
-		return;
-	}
-	pthread_mutex_lock(&p->lock);
-	p->dropped++;
-	pthread_mutex_unlock(&p->lock);
+	else
+		push_client_dropped(p->client, 1);
 }
 
 static void note_samples(struct agent_profile *p, const struct session_view *v)
@@ -166,41 +147,26 @@ static bool write_profile(struct buf *ret, const struct row_source *rows, uint32
 	return good && n;
 }
 
-static void keep(struct agent_profile *p, struct profile *made)
-{
-	pthread_mutex_lock(&p->lock);
-	bool room = p->made.len < PROFILES;
-	if (room)
-		*vec_push(&p->made) = *made;
-	p->dropped += !room;
-	pthread_mutex_unlock(&p->lock);
-	if (room)
-		return;
-	buf_free(&made->body);
-	free(made->query);
-}
-
 static void make_profiles(struct agent_profile *p, const struct live_series *s, uint64_t now_ns)
 {
 	uint64_t offset_ns = realtime_ns() - monotonic_ns(), took_ns = monotonic_ns();
 	uint64_t from_ns = p->begun_ns + offset_ns, until_ns = now_ns + offset_ns;
 	const struct row_source *rows = live_window_as_taken(p->window);
 	for (size_t i = 0; i < p->npids; i++) {
-		struct profile made = {0};
-		if (write_profile(&made.body, rows, p->pids[i], p->begun_ns, from_ns,
-				  now_ns - p->begun_ns)) {
-			made.query = query_of(p, p->pids[i], live_series_process(s, p->pids[i]),
-					      from_ns / 1000000000, until_ns / 1000000000);
-			keep(p, &made);
-		}
+		struct http_post post = {
+			.path = path, .type = "application/octet-stream", .packed = true};
+		if (!write_profile(&post.body, rows, p->pids[i], p->begun_ns, from_ns,
+				   now_ns - p->begun_ns))
+			continue;
+		post.query = query_of(p, p->pids[i], live_series_process(s, p->pids[i]),
+				      from_ns / 1000000000, until_ns / 1000000000);
+		push_client_put(p->client, &post);
 	}
 	live_window_bound(p->window, 0); /* names stay */
 	live_window_bound(p->window, WINDOW_BYTES);
 	p->npids = 0;
 	p->begun_ns = now_ns;
-	pthread_mutex_lock(&p->lock);
-	p->made_ns = monotonic_ns() - took_ns;
-	pthread_mutex_unlock(&p->lock);
+	push_client_took(p->client, monotonic_ns() - took_ns);
 }
 
 void agent_profile_batch(struct agent_profile *p, const struct session_view *v,
@@ -223,83 +189,29 @@ void agent_profile_end(struct agent_profile *p, const struct live_series *s, uin
 		make_profiles(p, s, now_ns);
 }
 
-/* ---- the client's ---- */
-
-static void on_due(void *ctx, struct http_client *c)
-{
-	struct agent_profile *p = ctx;
-	pthread_mutex_lock(&p->lock);
-	typeof(p->made) made = p->made;
-	memset(&p->made, 0, sizeof(p->made));
-	pthread_mutex_unlock(&p->lock);
-	for (size_t i = 0; i < made.len; i++)
-		http_client_put(c, &(struct http_post){.path = path,
-						       .type = "application/octet-stream",
-						       .query = made.data[i].query,
-						       .packed = true,
-						       .body = made.data[i].body});
-	vec_free(&made);
-}
-
-static void on_taken(void *ctx, const char *to, const uint8_t *answer, size_t n)
-{
-	(void)ctx;
-	(void)to;
-	(void)answer;
-	(void)n;
-}
-
-static void on_say(void *ctx, const char *sentence)
-{
-	struct agent_profile *p = ctx;
-	p->told.say(p->told.ctx, sentence);
-}
-
 void agent_profile_stats(struct agent_profile *p, struct agent_pushed *ret)
 {
-	struct http_client_stats s;
-	http_client_stats(p->client, &s);
-	*ret = (struct agent_pushed){.to = "pprof",
-				     .sent = s.sent,
-				     .bytes = s.sent_bytes,
-				     .raw_bytes = s.raw_bytes,
-				     .failures = s.failures,
-				     .refused = s.refused,
-				     .dropped = s.dropped,
-				     .waiting = s.waiting};
-	pthread_mutex_lock(&p->lock);
-	ret->dropped += p->dropped;
-	ret->made_ns = p->made_ns;
-	pthread_mutex_unlock(&p->lock);
+	push_client_stats(p->client, ret);
 }
 
 /* ---- its life ---- */
 
-int agent_profile_open(struct agent_profile **ret, const struct profile_wanted *w,
+int agent_profile_open(struct agent_profile **ret, const struct push_wanted *w,
 		       const struct agent_profile_told *told, struct err *e)
 {
+	const struct push_client_options o = {.to = "pprof",
+					      .option = "pprof-push",
+					      .header_option = "pprof-header",
+					      .ctx = told->ctx,
+					      .say = told->say};
 	struct agent_profile *p = xcalloc(1, sizeof(*p));
-	struct http_client_options o = {.ca_file = w->ca_file,
-					.headers = p->header_list,
-					.interval_ns = SEND_NS,
-					.timeout_ns = TIMEOUT_NS,
-					.most_bytes = QUEUE_BYTES,
-					.ctx = p,
-					.due = on_due,
-					.taken = on_taken,
-					.say = on_say};
-	pthread_mutex_init(&p->lock, NULL);
+	struct push_wanted to = *w;
 	p->told = *told;
 	p->window = live_window_new(WINDOW_BYTES);
 	live_window_bear_gaps(p->window);
-	int rc = pairs_add_headers(&p->headers, w->headers, "pprof-header", e);
-	for (size_t i = 0; i < p->headers.len; i++)
-		p->header_list[i] = (struct http_header){p->headers.names[i], p->headers.values[i]};
-	o.headers_len = p->headers.len;
-	if (!rc)
-		rc = http_url_parse(&o.to, w->url, e);
-	if (!rc)
-		rc = http_client_open(&p->client, &o, e);
+	to.interval_ns = SEND_NS;
+	to.timeout_ns = TIMEOUT_NS;
+	int rc = push_client_open(&p->client, &to, &o, e);
 	if (rc)
 		agent_profile_close(p);
 	else
@@ -309,22 +221,14 @@ int agent_profile_open(struct agent_profile **ret, const struct profile_wanted *
 
 int agent_profile_start(struct agent_profile *p, struct err *e)
 {
-	return http_client_start(p->client, e);
+	return push_client_start(p->client, e);
 }
 
 void agent_profile_close(struct agent_profile *p)
 {
-	const uint64_t most_ns = 3000000000ULL;
 	if (!p)
 		return;
-	http_client_close(p->client, most_ns);
-	for (size_t i = 0; i < p->made.len; i++) {
-		buf_free(&p->made.data[i].body);
-		free(p->made.data[i].query);
-	}
-	vec_free(&p->made);
+	push_client_close(p->client);
 	live_window_free(p->window);
-	pairs_free(&p->headers);
-	pthread_mutex_destroy(&p->lock);
 	free(p);
 }

@@ -2,18 +2,9 @@
  * seconds in pprof's format, brought to a store of profiles as Pyroscope takes them. */
 #pragma once
 
-#include "base/error.h"
-#include "cli/options.h"
-#include "serve/agent_series.h"
+#include "cli/push_client.h"
 
 struct session_view;
-
-/* Strings are those of the command line or of the file. */
-struct profile_wanted {
-	const char *url;	    /* NULL: nothing is pushed */
-	const char *ca_file;	    /* NULL: the host's */
-	const struct args *headers; /* its options --pprof-header, "NAME=VALUE" */
-};
 
 struct agent_profile_told {
 	void *ctx;
@@ -24,7 +15,7 @@ struct agent_profile_told {
 
 struct agent_profile;
 /* Before privileges are given up: files are read. Strings live as long as it. */
-int agent_profile_open(struct agent_profile **ret, const struct profile_wanted *w,
+int agent_profile_open(struct agent_profile **ret, const struct push_wanted *w,
 		       const struct agent_profile_told *told, struct err *e);
 int agent_profile_start(struct agent_profile *p, struct err *e);
 /* Brings the last there is. NULL: nothing. */

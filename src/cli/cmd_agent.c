@@ -173,10 +173,10 @@ static int blamed(struct wanted *w, const struct args *given, const char *name, 
 }
 
 /* What the environment says, and what is when nobody tells. */
-static int complete_push(struct push_wanted *p, struct err *e)
+static int complete_push(struct otlp_wanted *p, struct err *e)
 {
-	int rc = push_wanted_environment(p, e);
-	p->interval_ns = p->interval_ns ? p->interval_ns : PUSH_INTERVAL_NS;
+	int rc = otlp_wanted_environment(p, e);
+	p->to.interval_ns = p->to.interval_ns ? p->to.interval_ns : PUSH_INTERVAL_NS;
 	return rc;
 }
 
@@ -292,8 +292,8 @@ static void say_addresses(struct running *r, const struct agent_options *o,
 	}
 	if (!r->agent.push)
 		return;
-	text = xasprintf("pushes to %s by OTLP each %llu s", o->pushed.url,
-			 (unsigned long long)(o->pushed.interval_ns / 1000000000));
+	text = xasprintf("pushes to %s by OTLP each %llu s", o->pushed.to.url,
+			 (unsigned long long)(o->pushed.to.interval_ns / 1000000000));
 	agent_say(&r->agent, text);
 	free(text);
 }
@@ -301,15 +301,15 @@ static void say_addresses(struct running *r, const struct agent_options *o,
 static int run_open(struct running *r, struct wanted *w, struct http_server *server, struct err *e)
 {
 	struct session_live live[SESSION_DETECT_LOOKERS];
-	const struct push_wanted *pushed = &w->options.pushed;
+	const struct otlp_wanted *pushed = &w->options.pushed;
 	const struct agent_wanted wanted = {
 		.judged = w->options.detects ? &w->options.judged : NULL,
 		.frozen = w->options.frozen.folder ? &w->options.frozen : NULL,
 		.stored = w->options.stored.path ? &w->options.stored : NULL,
-		.pushes = pushed->url != NULL,
+		.pushes = pushed->to.url != NULL,
 	};
 	int rc = agent_open(&r->agent, &wanted, e);
-	if (!rc && pushed->url)
+	if (!rc && pushed->to.url)
 		rc = agent_push_open(&r->agent.push, pushed, &r->agent, e);
 	if (!rc && w->options.profiled.url)
 		rc = agent_profile_open(&r->agent.profile, &w->options.profiled,

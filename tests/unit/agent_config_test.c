@@ -107,9 +107,9 @@ static void every_key(void **state)
 	assert_int_equal(o.frozen.most_files, 7);
 	assert_int_equal(o.frozen.most_bytes, 2000000);
 	assert_int_equal(o.frozen.most_age_ns, 72 * 3600000000000ULL);
-	assert_string_equal(o.pushed.url, "https://collector.example/otlp");
-	assert_int_equal(o.pushed.interval_ns, 30000000000ULL);
-	assert_string_equal(o.pushed.ca_file, "/etc/eacgm/ca.pem");
+	assert_string_equal(o.pushed.to.url, "https://collector.example/otlp");
+	assert_int_equal(o.pushed.to.interval_ns, 30000000000ULL);
+	assert_string_equal(o.pushed.to.ca_file, "/etc/eacgm/ca.pem");
 	assert_int_equal(args_count(&a, "otlp-header"), 2);
 	assert_string_equal(o.profiled.url, "http://pyroscope:4040");
 	assert_string_equal(args_get(&a, "pprof-header"), "X-Scope-OrgID=8");
@@ -140,7 +140,7 @@ static void nothing_told(void **state)
 		assert_string_equal(o.where.address, "127.0.0.1");
 		assert_true(o.where.port == 9477 && o.budget == 0.01 && o.dcgm && !o.detects);
 		assert_null(o.frozen.folder);
-		assert_null(o.pushed.url);
+		assert_null(o.pushed.to.url);
 		args_free(&a);
 		agent_config_free(&c);
 	}
