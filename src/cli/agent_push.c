@@ -19,7 +19,6 @@
 
 #define LATE_NS	     1000000000ULL /* rows of different CPUs come so much after another */
 #define CLOCK_SET_NS 10000000
-#define TYPE	     "application/x-protobuf"
 
 static const char metrics_path[] = "/v1/metrics", logs_path[] = "/v1/logs",
 		  traces_path[] = "/v1/traces", headers_variable[] = "OTEL_EXPORTER_OTLP_HEADERS";
@@ -96,7 +95,7 @@ int otlp_wanted_environment(struct otlp_wanted *w, struct err *e)
 
 static void put(struct push_client *c, const char *path, struct buf *body)
 {
-	push_client_put(c, &(struct http_post){.path = path, .type = TYPE, .body = *body});
+	push_client_put(c, &(struct http_post){.path = path, .type = OTLP_TYPE, .body = *body});
 }
 
 /* Where two pushes meet their times are to be the same: it changes when the clock was set. */
@@ -148,6 +147,16 @@ static void on_taken(void *ctx, const char *path, const uint8_t *answer, size_t 
 static void on_say(void *ctx, const char *sentence)
 {
 	agent_say(((struct agent_push *)ctx)->agent, sentence);
+}
+
+struct push_client *agent_push_client(struct agent_push *p)
+{
+	return p->client;
+}
+
+const struct otlp_about *agent_push_about(const struct agent_push *p)
+{
+	return &p->about;
 }
 
 void agent_push_stats(struct agent_push *p, struct agent_pushed *ret)

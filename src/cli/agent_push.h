@@ -3,11 +3,13 @@
 #pragma once
 
 #include "cli/push_client.h"
+#include "serve/otlp_about.h"
 
 /* Where to, as told: strings are those of the command line, of the file or of the environment. */
 struct otlp_wanted {
 	struct push_wanted to;
 	const char *resource, *service; /* attributes as more_headers; a name; or NULL */
+	bool profiles;			/* they are pushed as well */
 };
 
 /* What the variables of OpenTelemetry's specification say, where nothing else does. */
@@ -21,5 +23,8 @@ int agent_push_open(struct agent_push **ret, const struct otlp_wanted *w, struct
 int agent_push_start(struct agent_push *p, struct err *e);
 /* Brings the last there is. NULL: nothing. */
 void agent_push_close(struct agent_push *p);
+/* For what others have pushed to the same receiver: its client, and who tells. */
+struct push_client *agent_push_client(struct agent_push *p);
+const struct otlp_about *agent_push_about(const struct agent_push *p);
 /* From any thread. */
 void agent_push_stats(struct agent_push *p, struct agent_pushed *ret);
