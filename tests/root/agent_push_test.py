@@ -3,6 +3,7 @@
 by OpenTelemetry's schema and rules and as Pyroscope and Parca take it; receivers that are dead,
 slow, full, hostile, or come back; and that scrapes never wait for one."""
 
+import concurrent.futures
 import os
 import re
 import signal
@@ -29,6 +30,20 @@ def agent(t, receiver, *options, **how):
         t.group = make_cgroup(t, "agent")
     return Agent(t, "--otlp", receiver if isinstance(receiver, str) else receiver.url(),
                  "--otlp-interval", "1s", *options, group=t.group, **how)
+
+
+def agents_at_once(t, rows):
+    """Of each row (receiver, options, how)."""
+    t.group = make_cgroup(t, "agent")
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        return list(pool.map(lambda row: agent(t, row[0], *row[1], **row[2]), rows))
+
+
+def end_at_once(agents):
+    for a in agents:
+        os.kill(a.p.pid, signal.SIGTERM)
+    for a in agents:
+        expect(a.p.wait(30) == 0, a.said())
 
 
 def prometheus_name(metric):
@@ -180,7 +195,11 @@ def _(t):
         found = a.samples()
         return sum(v for labels, v in found["eacgm_push_left_out_total"] +
                    found["eacgm_push_events_total"] if labels["signal"] == "spans")
-    t.wait_for(lambda: told() == 5050, "each was pushed or counted: %r" % told())
+    try:
+        t.wait_for(lambda: told() == 5050, "each was pushed or counted")
+    except AssertionError:
+        expect(False, "each was pushed or counted: %r, lost %r" % (
+            told(), a.samples().get("eacgm_lost_events_total")))
     expect(max(len(q.rows) for q in receiver.of("/v1/traces")) <= 256, "the limit")
     a.end()
 
@@ -343,9 +362,10 @@ def no_http(s):
 
 @test("receivers that say nothing, little by little, too much, or what is no HTTP", 120)
 def _(t):
-    agents = [agent(t, "http://127.0.0.1:%d" % raw_server(t, behave),
-                    env={"OTEL_EXPORTER_OTLP_TIMEOUT": "1000"})
-              for behave in (lambda s: time.sleep(100), dribble, too_much, no_http)]
+    agents = agents_at_once(t, [
+        ("http://127.0.0.1:%d" % raw_server(t, behave), (),
+         {"env": {"OTEL_EXPORTER_OTLP_TIMEOUT": "1000"}})
+        for behave in (lambda s: time.sleep(100), dribble, too_much, no_http)])
     for a in agents:
         t.wait_for(lambda: counts(a)["failures"] >= 2, "attempts", 40)
         began = time.monotonic()
@@ -353,10 +373,7 @@ def _(t):
         expect(time.monotonic() - began < 1, "a scrape waits")
         expect(a.said().count("cannot push") == 1, a.said())
     began = time.monotonic()
-    for a in agents:
-        os.kill(a.p.pid, signal.SIGTERM)
-    for a in agents:
-        expect(a.p.wait(30) == 0, a.said())
+    end_at_once(agents)
     expect(time.monotonic() - began < 20, "an end waits")
 
 
@@ -378,10 +395,11 @@ def _(t):
     tls = certificate(t, "localhost")
     receiver = Receiver(tls=tls)
     other = certificate(t, "other")
-    taken, refused = [
-        [agent(t, "https://%s:%d" % (host, receiver.port), *ca) for host, ca in rows] for rows in (
-            [("127.0.0.1", ("--otlp-ca", tls[0])), ("localhost", ("--otlp-ca", tls[0]))],
-            [("127.0.0.1", ("--otlp-ca", other[0])), ("127.0.0.1", ())])]
+    agents = agents_at_once(t, [
+        ("https://%s:%d" % (host, receiver.port), ca, {}) for host, ca in (
+            ("127.0.0.1", ("--otlp-ca", tls[0])), ("localhost", ("--otlp-ca", tls[0])),
+            ("127.0.0.1", ("--otlp-ca", other[0])), ("127.0.0.1", ()))])
+    taken, refused = agents[:2], agents[2:]
     for n, a in enumerate(taken):
         t.wait_for(lambda: counts(a)["sent"] >= 2, "metrics by TLS")
         expect(counts(a)["failures"] <= n, a.said())  # localhost may be ::1 first
@@ -390,8 +408,7 @@ def _(t):
         expect("self-signed certificate" in a.said() and counts(a)["sent"] == 0, a.said())
     pids = {q.resource["process.pid"] for q in receiver.of("/v1/metrics")}
     expect(pids == {a.p.pid for a in taken}, pids)
-    for a in taken + refused:
-        a.end()
+    end_at_once(agents)
 
 
 @test("what cannot be pushed to: one line, and nothing is started")
