@@ -5,7 +5,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#define QUEUE_BYTES (8u << 20) /* of those that wait here, and of those in the client's queue */
+#define MADE_BYTES  (32u << 20) /* of those that wait here, the newest apart */
+#define QUEUE_BYTES (8u << 20)	/* of those in the client's queue, compressed */
 #define LAST_NS	    3000000000ULL
 
 struct push_client {
@@ -31,7 +32,8 @@ static void post_free(struct http_post *p)
 static void make_room(struct push_client *c)
 {
 	size_t n = 0;
-	while (c->made.len - n > HTTP_CLIENT_POSTS || c->made_bytes > QUEUE_BYTES) {
+	while (c->made.len - n > HTTP_CLIENT_POSTS ||
+	       (c->made.len - n > 1 && c->made_bytes > MADE_BYTES)) {
 		c->made_bytes -= c->made.data[n].body.len;
 		post_free(&c->made.data[n++]);
 	}

@@ -35,15 +35,10 @@ struct otlp_profiles {
 	struct otlp_arena arena; /* of one profile */
 };
 
-struct sample {
-	int32_t stack;
-	int64_t value;
-};
-
 /* The samples of a profile: a stack has one. */
 struct samples {
-	struct map64 of; /* stack -> number */
-	VEC(struct sample) list;
+	VEC(int32_t) stacks; /* as they came */
+	struct map64 sums;   /* of their weights */
 };
 
 struct otlp_profiles *otlp_profiles_new(const struct otlp_about *about)
@@ -170,13 +165,10 @@ static int32_t location_of(struct otlp_profiles *m, const struct calltree *t, ui
 
 static void add_sample(struct samples *s, int32_t stack, int64_t value)
 {
-	uint64_t number;
-	if (map64_get(&s->of, (uint64_t)stack, &number)) {
-		s->list.data[number].value += value;
-		return;
-	}
-	map64_set(&s->of, (uint64_t)stack, s->list.len);
-	*vec_push(&s->list) = (struct sample){stack, value};
+	uint64_t sum = 0;
+	if (!map64_get(&s->sums, (uint64_t)stack, &sum))
+		*vec_push(&s->stacks) = stack;
+	map64_set(&s->sums, (uint64_t)stack, sum + (uint64_t)value);
 }
 
 /* locations: of frames; indices: scratch. */
@@ -235,18 +227,23 @@ static void put_about(struct otlp_profiles *m, profile_t *p, const struct calltr
 	p->profile_id.len = ID_BYTES;
 }
 
-static void put_samples(struct otlp_profiles *m, profile_t *p, struct samples *s)
+static void put_samples(struct otlp_profiles *m, profile_t *p, const struct samples *s)
 {
-	sample_t *rows = otlp_arena_get(&m->arena, (s->list.len + 1) * sizeof(*rows));
-	p->samples = otlp_arena_get(&m->arena, (s->list.len + 1) * sizeof(*p->samples));
-	for (size_t i = 0; i < s->list.len; i++) {
+	size_t n = s->stacks.len;
+	sample_t *rows = otlp_arena_get(&m->arena, (n + 1) * sizeof(*rows));
+	int64_t *sums = otlp_arena_get(&m->arena, (n + 1) * sizeof(*sums));
+	p->samples = otlp_arena_get(&m->arena, (n + 1) * sizeof(*p->samples));
+	for (size_t i = 0; i < n; i++) {
+		uint64_t sum = 0;
+		(void)map64_get(&s->sums, (uint64_t)s->stacks.data[i], &sum);
+		sums[i] = (int64_t)sum;
 		opentelemetry__proto__profiles__v1development__sample__init(&rows[i]);
-		rows[i].stack_index = s->list.data[i].stack;
-		rows[i].values = &s->list.data[i].value;
+		rows[i].stack_index = s->stacks.data[i];
+		rows[i].values = &sums[i];
 		rows[i].n_values = 1;
 		p->samples[i] = &rows[i];
 	}
-	p->n_samples = s->list.len;
+	p->n_samples = n;
 }
 
 void otlp_profiles_add(struct otlp_profiles *m, const struct calltree *t,
@@ -265,8 +262,8 @@ void otlp_profiles_add(struct otlp_profiles *m, const struct calltree *t,
 	otlp_pack(&rows, &scope.base);
 	otlp_put_question_of(&m->profiles, m->about, of, &rows);
 	buf_free(&rows);
-	map64_free(&s.of);
-	vec_free(&s.list);
+	map64_free(&s.sums);
+	vec_free(&s.stacks);
 	otlp_arena_empty(&m->arena);
 }
 
