@@ -436,9 +436,10 @@ def _start_beside(chosen):
             for name, _seconds, _fn in chosen if name in _beside}
 
 
-def _result_of(p, i):
+def _result_of(p, name, i):
     """What it printed, as the i-th of all; whether it failed."""
-    lines = p.communicate()[0].splitlines()[1:] or ["not ok 1 - it said nothing: %d" % p.returncode]
+    lines = p.communicate()[0].splitlines()[1:] or [
+        "not ok 1 - %s: it said nothing: %d" % (name, p.returncode)]
     return [lines[0].replace("ok 1 ", "ok %d " % i, 1), *lines[1:]], lines[0].startswith("not ok")
 
 
@@ -461,7 +462,7 @@ def main():
     chosen.sort(key=lambda x: x[0] in beside)  # what they say comes at the end
     for i, (name, seconds, fn) in enumerate(chosen, 1):
         if name in beside:
-            lines, bad = _result_of(beside[name], i)
+            lines, bad = _result_of(beside[name], name, i)
             failed += bad
             print("\n".join(lines), flush=True)
             continue
