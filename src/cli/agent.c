@@ -304,7 +304,7 @@ static void on_incident(void *ctx, const struct incident_said *told)
 /* What is asked of others than the state: without its lock. */
 struct beside {
 	struct flight_stats frozen;
-	struct agent_pushed pushed[2];
+	struct agent_pushed pushed[1 + PROFILE_SERVERS];
 	size_t pushed_len;
 };
 
@@ -316,7 +316,7 @@ static void ask_beside(struct agent *a, struct beside *ret)
 	if (a->push)
 		agent_push_stats(a->push, &ret->pushed[ret->pushed_len++]);
 	if (a->profile)
-		agent_profile_stats(a->profile, &ret->pushed[ret->pushed_len++]);
+		ret->pushed_len += agent_profile_stats(a->profile, &ret->pushed[ret->pushed_len]);
 }
 
 /* The lock is held. */

@@ -25,6 +25,9 @@
 #define OTLP_LEAST_NS	 1000000000ULL
 #define OTLP_MOST_NS	 3600000000000ULL
 #define OTLP_TIMEOUT_NS	 10000000000ULL
+#define PROFILE_NS	 10000000000ULL
+#define PROFILE_LEAST_NS 1000000000ULL
+#define PROFILE_MOST_NS	 60000000000ULL
 #define STORE_DAYS	 7
 #define STORE_DAYS_MOST	 3650
 #define STORE_BYTES	 (1ULL << 30)
@@ -184,16 +187,16 @@ static int read_age(struct agent_options *o, const struct args *a, struct err *e
 static int read_otlp(struct agent_options *o, const struct args *a, struct err *e)
 {
 	struct http_url url;
-	o->pushed.url = args_get(a, "otlp");
-	o->pushed.headers = a;
-	o->pushed.timeout_ns = OTLP_TIMEOUT_NS;
-	int rc = o->pushed.url ? http_url_parse(&url, o->pushed.url, e) : 0;
+	o->pushed.to.url = args_get(a, "otlp");
+	o->pushed.to.headers = a;
+	o->pushed.to.timeout_ns = OTLP_TIMEOUT_NS;
+	int rc = o->pushed.to.url ? http_url_parse(&url, o->pushed.to.url, e) : 0;
 	return rc ? err_wrap(e, rc, "--otlp") : 0;
 }
 
 static int read_otlp_interval(struct agent_options *o, const struct args *a, struct err *e)
 {
-	return args_time(a, "otlp-interval", OTLP_LEAST_NS, OTLP_MOST_NS, &o->pushed.interval_ns,
+	return args_time(a, "otlp-interval", OTLP_LEAST_NS, OTLP_MOST_NS, &o->pushed.to.interval_ns,
 			 e);
 }
 
@@ -214,17 +217,47 @@ static int read_otlp_headers(struct agent_options *o, const struct args *a, stru
 static int read_otlp_ca(struct agent_options *o, const struct args *a, struct err *e)
 {
 	(void)e;
-	o->pushed.ca_file = args_get(a, "otlp-ca");
+	o->pushed.to.ca_file = args_get(a, "otlp-ca");
 	return 0;
+}
+
+static int read_otlp_profiles(struct agent_options *o, const struct args *a, struct err *e)
+{
+	(void)e;
+	o->pushed.profiles = args_has(a, "otlp-profiles");
+	return 0;
+}
+
+int agent_options_check_profiles(const struct agent_options *o, struct err *e)
+{
+	if (!o->pushed.profiles || o->pushed.to.url)
+		return 0;
+	return err_set(e, EINVAL, "--otlp-profiles: nobody to push them to: give --otlp URL");
+}
+
+bool agent_options_profiles(const struct agent_options *o)
+{
+	bool ret = o->pushed.profiles;
+	for (size_t i = 0; i < PROFILE_SERVERS; i++)
+		ret |= o->profiled.servers[i].url != NULL;
+	return ret;
+}
+
+/* Options of a server that takes profiles: --pprof-push, --parca-push. */
+static int read_server(struct agent_options *o, const struct args *a, enum profile_server which,
+		       const char *option, struct err *e)
+{
+	struct http_url url;
+	struct push_wanted *w = &o->profiled.servers[which];
+	w->url = args_get(a, option);
+	w->headers = a;
+	int rc = w->url ? http_url_parse(&url, w->url, e) : 0;
+	return rc ? err_wrap(e, rc, "--%s", option) : 0;
 }
 
 static int read_pprof(struct agent_options *o, const struct args *a, struct err *e)
 {
-	struct http_url url;
-	o->profiled.url = args_get(a, "pprof-push");
-	o->profiled.headers = a;
-	int rc = o->profiled.url ? http_url_parse(&url, o->profiled.url, e) : 0;
-	return rc ? err_wrap(e, rc, "--pprof-push") : 0;
+	return read_server(o, a, PROFILE_PYROSCOPE, "pprof-push", e);
 }
 
 static int read_pprof_headers(struct agent_options *o, const struct args *a, struct err *e)
@@ -233,11 +266,30 @@ static int read_pprof_headers(struct agent_options *o, const struct args *a, str
 	return check_headers(a, "pprof-header", e);
 }
 
-static int read_pprof_ca(struct agent_options *o, const struct args *a, struct err *e)
+static int read_parca(struct agent_options *o, const struct args *a, struct err *e)
+{
+	return read_server(o, a, PROFILE_PARCA, "parca-push", e);
+}
+
+static int read_parca_headers(struct agent_options *o, const struct args *a, struct err *e)
+{
+	(void)o;
+	return check_headers(a, "parca-header", e);
+}
+
+static int read_server_cas(struct agent_options *o, const struct args *a, struct err *e)
 {
 	(void)e;
-	o->profiled.ca_file = args_get(a, "pprof-ca");
+	o->profiled.servers[PROFILE_PYROSCOPE].ca_file = args_get(a, "pprof-ca");
+	o->profiled.servers[PROFILE_PARCA].ca_file = args_get(a, "parca-ca");
 	return 0;
+}
+
+static int read_profile_interval(struct agent_options *o, const struct args *a, struct err *e)
+{
+	o->profiled.interval_ns = PROFILE_NS;
+	return args_time(a, "profile-interval", PROFILE_LEAST_NS, PROFILE_MOST_NS,
+			 &o->profiled.interval_ns, e);
 }
 
 static int read_store(struct agent_options *o, const struct args *a, struct err *e)
@@ -284,9 +336,14 @@ static const struct {
 	{"otlp-interval", read_otlp_interval},
 	{"otlp-header", read_otlp_headers},
 	{"otlp-ca", read_otlp_ca},
+	{"otlp-profiles", read_otlp_profiles},
 	{"pprof-push", read_pprof},
 	{"pprof-header", read_pprof_headers},
-	{"pprof-ca", read_pprof_ca},
+	{"pprof-ca", read_server_cas},
+	{"parca-push", read_parca},
+	{"parca-header", read_parca_headers},
+	{"parca-ca", read_server_cas},
+	{"profile-interval", read_profile_interval},
 	{"store", read_store},
 	{"store-keep", read_keep},
 	{"store-bytes", read_store_bytes},

@@ -23,7 +23,7 @@ struct agent_options {
 	uint64_t duration_ns;
 	struct session_detect_options judged;
 	struct flight_options frozen;	/* folder NULL: nothing is */
-	struct push_wanted pushed;	/* url NULL: nothing is */
+	struct otlp_wanted pushed;	/* url NULL: nothing is */
 	struct profile_wanted profiled; /* likewise */
 	struct store_options stored;	/* path NULL: nothing is kept */
 };
@@ -40,6 +40,11 @@ int agent_options_read(struct agent_options *ret, const struct args *a, struct e
 /* Whether it may listen there: TLS wants both of its files, and an address that is no loopback's
  * wants TLS and a token. */
 int agent_options_check_listen(const struct agent_options *o, struct err *e);
+
+/* Whether there is somebody that profiles of OTLP go to; after what the environment says. */
+int agent_options_check_profiles(const struct agent_options *o, struct err *e);
+/* Whether profiles are to be made. */
+bool agent_options_profiles(const struct agent_options *o);
 
 /* Whether one option has a value that it takes, whatever the others are. */
 int agent_options_check(const struct args *a, const char *name, struct err *e);

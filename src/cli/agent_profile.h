@@ -1,18 +1,18 @@
-/* agent_profile.h - stacks of the jobs at the CPU clock, as a profile of each process each ten
- * seconds in pprof's format, brought to a store of profiles as Pyroscope takes them. */
+/* agent_profile.h - stacks of the jobs at the CPU clock, as a profile of each process each few
+ * seconds, brought to stores of profiles: as Pyroscope and as Parca take them, and by OTLP. */
 #pragma once
 
-#include "base/error.h"
-#include "cli/options.h"
-#include "serve/agent_series.h"
+#include "cli/push_client.h"
+#include "serve/otlp_about.h"
 
 struct session_view;
 
-/* Strings are those of the command line or of the file. */
+/* Servers that take pprof. */
+enum profile_server { PROFILE_PYROSCOPE, PROFILE_PARCA, PROFILE_SERVERS };
+
 struct profile_wanted {
-	const char *url;	    /* NULL: nothing is pushed */
-	const char *ca_file;	    /* NULL: the host's */
-	const struct args *headers; /* its options --pprof-header, "NAME=VALUE" */
+	struct push_wanted servers[PROFILE_SERVERS]; /* url NULL: not there; no times */
+	uint64_t interval_ns;			     /* of a profile */
 };
 
 struct agent_profile_told {
@@ -20,6 +20,8 @@ struct agent_profile_told {
 	void (*say)(void *ctx, const char *sentence); /* from any thread */
 	const char *host;
 	uint32_t sample_hz;
+	struct push_client *otlp;	/* somebody else's, brings messages of OTLP; NULL: none */
+	const struct otlp_about *about; /* of them */
 };
 
 struct agent_profile;
@@ -36,5 +38,6 @@ void agent_profile_batch(struct agent_profile *p, const struct session_view *v,
 /* Nothing more comes: what there is becomes profiles. */
 void agent_profile_end(struct agent_profile *p, const struct live_series *s, uint64_t now_ns);
 
-/* From any thread. */
-void agent_profile_stats(struct agent_profile *p, struct agent_pushed *ret);
+/* From any thread. Of the servers that are wanted; returns how many. */
+size_t agent_profile_stats(struct agent_profile *p,
+			   struct agent_pushed ret[static PROFILE_SERVERS]);

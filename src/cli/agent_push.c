@@ -10,8 +10,6 @@
 
 #include "base/clock.h"
 #include "cli/agent.h"
-#include "cli/push_pairs.h"
-#include "serve/http_client.h"
 #include "serve/otlp_answer.h"
 #include "serve/otlp_metrics.h"
 
@@ -20,19 +18,15 @@
 #endif
 
 #define LATE_NS	     1000000000ULL /* rows of different CPUs come so much after another */
-#define PAIRS	     64		   /* headers, attributes of the resource */
 #define CLOCK_SET_NS 10000000
-#define QUEUE_BYTES  (8u << 20)
-#define TYPE	     "application/x-protobuf"
 
 static const char metrics_path[] = "/v1/metrics", logs_path[] = "/v1/logs",
-		  traces_path[] = "/v1/traces";
+		  traces_path[] = "/v1/traces", headers_variable[] = "OTEL_EXPORTER_OTLP_HEADERS";
 
 struct agent_push {
 	struct agent *agent;
-	struct http_client *client;
-	struct pairs headers, resource;
-	struct http_header header_list[PUSH_PAIRS];
+	struct push_client *client;
+	struct pairs resource;
 	struct otlp_about about;
 	char *url;
 	uint64_t events_offset_ns;
@@ -40,7 +34,6 @@ struct agent_push {
 	atomic_bool ending;
 	pthread_mutex_t lock;	/* of the rest */
 	uint64_t rejected_rows; /* of what was taken */
-	uint64_t made_ns;	/* what the last push took to make */
 	bool said_rejected;
 };
 
@@ -77,32 +70,32 @@ static int check_protocol(struct err *e)
 		       protocol);
 }
 
-int push_wanted_environment(struct push_wanted *w, struct err *e)
+int otlp_wanted_environment(struct otlp_wanted *w, struct err *e)
 {
 	const char *off = variable("OTEL_SDK_DISABLED");
-	if (!w->url && !(off && !strcasecmp(off, "true")))
-		w->url = variable("OTEL_EXPORTER_OTLP_ENDPOINT");
-	if (!w->url)
+	struct push_wanted *to = &w->to;
+	if (!to->url && !(off && !strcasecmp(off, "true")))
+		to->url = variable("OTEL_EXPORTER_OTLP_ENDPOINT");
+	if (!to->url)
 		return 0;
-	if (!w->ca_file)
-		w->ca_file = variable("OTEL_EXPORTER_OTLP_CERTIFICATE");
-	w->more_headers = variable("OTEL_EXPORTER_OTLP_HEADERS");
+	if (!to->ca_file)
+		to->ca_file = variable("OTEL_EXPORTER_OTLP_CERTIFICATE");
+	to->more_headers = variable(headers_variable);
 	w->resource = variable("OTEL_RESOURCE_ATTRIBUTES");
 	w->service = variable("OTEL_SERVICE_NAME");
 	int rc = check_protocol(e);
-	if (!rc && !w->interval_ns)
-		rc = milliseconds("OTEL_METRIC_EXPORT_INTERVAL", &w->interval_ns, e);
+	if (!rc && !to->interval_ns)
+		rc = milliseconds("OTEL_METRIC_EXPORT_INTERVAL", &to->interval_ns, e);
 	if (!rc)
-		rc = milliseconds("OTEL_EXPORTER_OTLP_TIMEOUT", &w->timeout_ns, e);
+		rc = milliseconds("OTEL_EXPORTER_OTLP_TIMEOUT", &to->timeout_ns, e);
 	return rc;
 }
 
 /* ---- what is sent ---- */
 
-static void put(struct http_client *c, const char *path, struct buf *body)
+static void put(struct push_client *c, const char *path, struct buf *body)
 {
-	if (body->len)
-		http_client_put(c, &(struct http_post){.path = path, .type = TYPE, .body = *body});
+	push_client_put(c, &(struct http_post){.path = path, .type = OTLP_TYPE, .body = *body});
 }
 
 /* Where two pushes meet their times are to be the same: it changes when the clock was set. */
@@ -114,7 +107,7 @@ static uint64_t offset_of_events(struct agent_push *p, uint64_t offset_ns)
 	return p->events_offset_ns;
 }
 
-static void on_due(void *ctx, struct http_client *c)
+static void on_due(void *ctx, struct push_client *c)
 {
 	struct agent_push *p = ctx;
 	struct agent *a = p->agent;
@@ -128,9 +121,7 @@ static void on_due(void *ctx, struct http_client *c)
 	put(c, logs_path, &logs); /* what is rare first: it is told once */
 	put(c, traces_path, &spans);
 	put(c, metrics_path, &metrics);
-	pthread_mutex_lock(&p->lock);
-	p->made_ns = monotonic_ns() - began_ns;
-	pthread_mutex_unlock(&p->lock);
+	push_client_took(c, monotonic_ns() - began_ns);
 }
 
 static void on_taken(void *ctx, const char *path, const uint8_t *answer, size_t n)
@@ -158,46 +149,34 @@ static void on_say(void *ctx, const char *sentence)
 	agent_say(((struct agent_push *)ctx)->agent, sentence);
 }
 
+struct push_client *agent_push_client(struct agent_push *p)
+{
+	return p->client;
+}
+
+const struct otlp_about *agent_push_about(const struct agent_push *p)
+{
+	return &p->about;
+}
+
 void agent_push_stats(struct agent_push *p, struct agent_pushed *ret)
 {
-	struct http_client_stats s;
 	struct otlp_events_stats events;
-	http_client_stats(p->client, &s);
 	otlp_events_stats(p->agent->events, &events);
-	*ret = (struct agent_pushed){.to = "otlp",
-				     .tells_events = true,
-				     .sent = s.sent,
-				     .bytes = s.sent_bytes,
-				     .raw_bytes = s.raw_bytes,
-				     .failures = s.failures,
-				     .refused = s.refused,
-				     .dropped = s.dropped,
-				     .waiting = s.waiting,
-				     .logs = events.logs,
-				     .spans = events.spans,
-				     .logs_left_out = events.logs_left_out,
-				     .spans_left_out = events.spans_left_out};
+	push_client_stats(p->client, ret);
+	ret->tells_events = true;
+	ret->logs = events.logs;
+	ret->spans = events.spans;
+	ret->logs_left_out = events.logs_left_out;
+	ret->spans_left_out = events.spans_left_out;
 	pthread_mutex_lock(&p->lock);
 	ret->rejected_rows = p->rejected_rows;
-	ret->made_ns = p->made_ns;
 	pthread_mutex_unlock(&p->lock);
 }
 
 /* ---- its life ---- */
 
-static int read_headers(struct agent_push *p, const struct push_wanted *w, struct err *e)
-{
-	int rc = pairs_add_headers(&p->headers, w->headers, "otlp-header", e);
-	if (!rc)
-		rc = pairs_add_list(&p->headers, w->more_headers, "OTEL_EXPORTER_OTLP_HEADERS", e);
-	if (!rc)
-		rc = pairs_check_headers(&p->headers, "OTEL_EXPORTER_OTLP_HEADERS", e);
-	for (size_t i = 0; i < p->headers.len; i++)
-		p->header_list[i] = (struct http_header){p->headers.names[i], p->headers.values[i]};
-	return rc;
-}
-
-static int read_resource(struct agent_push *p, const struct push_wanted *w, struct err *e)
+static int read_resource(struct agent_push *p, const struct otlp_wanted *w, struct err *e)
 {
 	int rc = pairs_add_list(&p->resource, w->resource, "OTEL_RESOURCE_ATTRIBUTES", e);
 	if (rc || !w->service)
@@ -214,35 +193,25 @@ static int read_resource(struct agent_push *p, const struct push_wanted *w, stru
 	return rc;
 }
 
-static int open_client(struct agent_push *p, const struct push_wanted *w, struct err *e)
+int agent_push_open(struct agent_push **ret, const struct otlp_wanted *w, struct agent *a,
+		    struct err *e)
 {
-	struct http_client_options o = {.ca_file = w->ca_file,
-					.headers = p->header_list,
-					.headers_len = p->headers.len,
-					.interval_ns = w->interval_ns,
-					.timeout_ns = w->timeout_ns,
-					.most_bytes = QUEUE_BYTES,
-					.ctx = p,
+	struct push_client_options o = {.to = "otlp",
+					.option = "otlp",
+					.header_option = "otlp-header",
+					.variable = headers_variable,
 					.due = on_due,
 					.taken = on_taken,
 					.say = on_say};
-	int rc = http_url_parse(&o.to, w->url, e);
-	return rc ? err_wrap(e, rc, "--otlp") : http_client_open(&p->client, &o, e);
-}
-
-int agent_push_open(struct agent_push **ret, const struct push_wanted *w, struct agent *a,
-		    struct err *e)
-{
 	struct agent_push *p = xcalloc(1, sizeof(*p));
 	pthread_mutex_init(&p->lock, NULL);
 	p->agent = a;
-	p->url = xstrdup(w->url);
+	p->url = xstrdup(w->to.url);
 	p->offset_ns = p->events_offset_ns = realtime_ns() - monotonic_ns();
-	int rc = read_headers(p, w, e);
+	o.ctx = p;
+	int rc = read_resource(p, w, e);
 	if (!rc)
-		rc = read_resource(p, w, e);
-	if (!rc)
-		rc = open_client(p, w, e);
+		rc = push_client_open(&p->client, &w->to, &o, e);
 	p->about = (struct otlp_about){
 		.version = EACGM_VERSION,
 		.host = a->host,
@@ -260,17 +229,15 @@ int agent_push_open(struct agent_push **ret, const struct push_wanted *w, struct
 
 int agent_push_start(struct agent_push *p, struct err *e)
 {
-	return http_client_start(p->client, e);
+	return push_client_start(p->client, e);
 }
 
 void agent_push_close(struct agent_push *p)
 {
-	const uint64_t most_ns = 3000000000ULL;
 	if (!p)
 		return;
 	p->ending = true;
-	http_client_close(p->client, most_ns);
-	pairs_free(&p->headers);
+	push_client_close(p->client);
 	pairs_free(&p->resource);
 	free(p->url);
 	pthread_mutex_destroy(&p->lock);

@@ -79,6 +79,11 @@ static const struct opt_def options[] = {
 	{0, "otlp-ca", "FILE",
 	 "Authorities, in PEM, that sign for a receiver at https://: the host's unless told.", NULL,
 	 OPT_FILE},
+	{0, "otlp-profiles", NULL,
+	 "Also take stacks as --pprof-push does, and push them there as profiles of OTLP, which "
+	 "are "
+	 "in development and may change.",
+	 NULL, 0},
 	{0, "pprof-push", "URL",
 	 "Also take stacks of the jobs at the CPU clock, 99 times a second, and push them each ten "
 	 "seconds as profiles to a server that takes them as Pyroscope does: http://HOST:4040.",
@@ -87,6 +92,13 @@ static const struct opt_def options[] = {
 	 NULL, OPT_REPEAT},
 	{0, "pprof-ca", "FILE", "Authorities that sign for the server, as --otlp-ca.", NULL,
 	 OPT_FILE},
+	{0, "parca-push", "URL",
+	 "Likewise to a server that takes them as Parca does: http://HOST:7070.", NULL, 0},
+	{0, "parca-header", "NAME=VALUE", "A header that it asks for, as --otlp-header.", NULL,
+	 OPT_REPEAT},
+	{0, "parca-ca", "FILE", "Authorities that sign for it, as --otlp-ca.", NULL, OPT_FILE},
+	{0, "profile-interval", "TIME", "What a profile is of, 1s to 60s: 10s unless told.", NULL,
+	 0},
 	{0, "store", "FILE.db",
 	 "Keep what is known there, rolled up: a database for 'eacgm query'. Counters, steps, "
 	 "calls, "
@@ -149,7 +161,7 @@ static void wanted_session(struct wanted *w)
 		w->options.judged.window_bytes = CAUSES_BYTES;
 		o->counts_waits = o->counts_stalls = o->disk_io = true;
 	}
-	if (w->options.detects || w->options.profiled.url)
+	if (w->options.detects || agent_options_profiles(&w->options))
 		o->sample_hz = SAMPLE_HZ;
 	w->target.all |= !w->target.pids.len && !w->target.cgroup;
 }
@@ -173,10 +185,10 @@ static int blamed(struct wanted *w, const struct args *given, const char *name, 
 }
 
 /* What the environment says, and what is when nobody tells. */
-static int complete_push(struct push_wanted *p, struct err *e)
+static int complete_push(struct otlp_wanted *p, struct err *e)
 {
-	int rc = push_wanted_environment(p, e);
-	p->interval_ns = p->interval_ns ? p->interval_ns : PUSH_INTERVAL_NS;
+	int rc = otlp_wanted_environment(p, e);
+	p->to.interval_ns = p->to.interval_ns ? p->to.interval_ns : PUSH_INTERVAL_NS;
 	return rc;
 }
 
@@ -194,6 +206,8 @@ static int wanted_make(struct wanted *w, const struct args *given, struct err *e
 	agent_config_merge(&w->args, given, &w->config);
 	if (agent_options_read(&w->options, &w->args, e) || complete_push(&w->options.pushed, e))
 		return EXIT_USAGE; /* the file's were checked */
+	if (agent_options_check_profiles(&w->options, e))
+		return blamed(w, given, "otlp-profiles", "otlp-profiles", EXIT_USAGE, e);
 	if (agent_options_check_listen(&w->options, e))
 		return blamed(w, given, "listen", "listen", EXIT_USAGE, e);
 	if (catalog_from_args(&w->catalog, &w->args, e))
@@ -275,6 +289,28 @@ static int serve_session(struct http_server *server, struct running *r,
 	return session_host_run(&host, NULL, &result, e);
 }
 
+static void say_push(struct running *r, const char *what, const char *url, const char *how,
+		     uint64_t each_ns)
+{
+	char *text = xasprintf("pushes %sto %s%s each %llu s", what, url, how,
+			       (unsigned long long)(each_ns / 1000000000));
+	agent_say(&r->agent, text);
+	free(text);
+}
+
+static void say_pushes(struct running *r, const struct agent_options *o)
+{
+	const struct push_wanted *to = &o->pushed.to;
+	for (size_t i = 0; i < PROFILE_SERVERS; i++)
+		if (o->profiled.servers[i].url)
+			say_push(r, "profiles ", o->profiled.servers[i].url, "",
+				 o->profiled.interval_ns);
+	if (o->pushed.profiles)
+		say_push(r, "profiles ", to->url, " by OTLP", o->profiled.interval_ns);
+	if (to->url)
+		say_push(r, "", to->url, " by OTLP", to->interval_ns);
+}
+
 static void say_addresses(struct running *r, const struct agent_options *o,
 			  const struct http_server *server)
 {
@@ -285,37 +321,35 @@ static void say_addresses(struct running *r, const struct agent_options *o,
 			       o->where.token_file ? ", to who says the token" : "");
 	agent_say(&r->agent, text);
 	free(text);
-	if (r->agent.profile) {
-		text = xasprintf("pushes profiles to %s each 10 s", o->profiled.url);
-		agent_say(&r->agent, text);
-		free(text);
+	say_pushes(r, o);
+}
+
+static int open_profile(struct running *r, const struct agent_options *o, struct err *e)
+{
+	struct agent_profile_told told = {
+		.ctx = &r->agent, .say = agent_say, .host = r->agent.host, .sample_hz = SAMPLE_HZ};
+	if (o->pushed.profiles) {
+		told.otlp = agent_push_client(r->agent.push);
+		told.about = agent_push_about(r->agent.push);
 	}
-	if (!r->agent.push)
-		return;
-	text = xasprintf("pushes to %s by OTLP each %llu s", o->pushed.url,
-			 (unsigned long long)(o->pushed.interval_ns / 1000000000));
-	agent_say(&r->agent, text);
-	free(text);
+	return agent_profile_open(&r->agent.profile, &o->profiled, &told, e);
 }
 
 static int run_open(struct running *r, struct wanted *w, struct http_server *server, struct err *e)
 {
 	struct session_live live[SESSION_DETECT_LOOKERS];
-	const struct push_wanted *pushed = &w->options.pushed;
+	const struct otlp_wanted *pushed = &w->options.pushed;
 	const struct agent_wanted wanted = {
 		.judged = w->options.detects ? &w->options.judged : NULL,
 		.frozen = w->options.frozen.folder ? &w->options.frozen : NULL,
 		.stored = w->options.stored.path ? &w->options.stored : NULL,
-		.pushes = pushed->url != NULL,
+		.pushes = pushed->to.url != NULL,
 	};
 	int rc = agent_open(&r->agent, &wanted, e);
-	if (!rc && pushed->url)
+	if (!rc && pushed->to.url)
 		rc = agent_push_open(&r->agent.push, pushed, &r->agent, e);
-	if (!rc && w->options.profiled.url)
-		rc = agent_profile_open(&r->agent.profile, &w->options.profiled,
-					&(struct agent_profile_told){&r->agent, agent_say,
-								     r->agent.host, SAMPLE_HZ},
-					e);
+	if (!rc && agent_options_profiles(&w->options))
+		rc = open_profile(r, &w->options, e);
 	if (!rc) {
 		agent_catch_signal();
 		w->session.live = live;

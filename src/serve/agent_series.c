@@ -13,6 +13,7 @@
 #include "base/entity.h"
 #include "base/map64.h"
 #include "serve/dcgm_series.h"
+#include "serve/process_labels.h"
 
 #define NAME_BYTES 96
 #define LEN(x)	   (sizeof(x) / sizeof((x)[0]))
@@ -173,41 +174,17 @@ static void write_counters(const struct series_sink *x, const struct agent_view 
 
 /* ---- jobs ---- */
 
-static const char *there(const char *text)
-{
-	return text[0] ? text : NULL;
-}
-
 static void write_jobs(const struct series_sink *x, const struct agent_view *v)
 {
 	series_family(x, "eacgm_process_info", FAMILY_GAUGE,
 		      "A process that calls what is traced; the value is 1.");
 	for (size_t i = 0; i < v->series->processes.len; i++) {
 		const struct live_process *p = &v->series->processes.data[i];
-		const struct proc_labels *l = &p->labels;
-		char pid[16], parent[16], rank[16], local_rank[16], world_size[16];
+		struct process_labels l;
 		if (!p->called || p->end_ns)
 			continue;
-		snprintf(pid, sizeof(pid), "%u", p->pid);
-		snprintf(parent, sizeof(parent), "%u", p->parent);
-		snprintf(rank, sizeof(rank), "%d", p->rank);
-		snprintf(local_rank, sizeof(local_rank), "%d", l->local_rank);
-		snprintf(world_size, sizeof(world_size), "%d", l->world_size);
-		const struct label labels[] = {
-			{"pid", pid},
-			{"parent", parent},
-			{"comm", p->comm},
-			{"script", p->script[0] ? p->script : NULL},
-			{"rank", p->rank >= 0 ? rank : NULL},
-			{"local_rank", l->local_rank >= 0 ? local_rank : NULL},
-			{"world_size", l->world_size >= 0 ? world_size : NULL},
-			{"job", there(l->job)},
-			{"launcher", there(l->launcher)},
-			{"pod", there(l->pod)},
-			{"namespace", there(l->pod_namespace)},
-			{"pod_uid", there(l->pod_uid)},
-			{"container", there(l->container)}};
-		series_sample(x, labels, LEN(labels), 1);
+		process_labels_of(&l, p);
+		series_sample(x, l.list, PROCESS_LABELS, 1);
 	}
 }
 

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define OTLP_TYPE "application/x-protobuf" /* Content-Type of its messages */
+
 /* Who tells: the resource of all messages. */
 struct otlp_about {
 	const char *version;

@@ -1,5 +1,5 @@
 /* otlp_answer.h - what a receiver of OTLP says of a question that it took: that it left some of it
- * out (partial success). The three answers have the same fields. */
+ * out (partial success). All answers have the same fields. */
 #pragma once
 
 #include <stddef.h>

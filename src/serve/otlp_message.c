@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define LEN(x) (sizeof(x) / sizeof((x)[0]))
+
 #define SCOPE "eacgm"
 
 /* ---- attributes ---- */
@@ -77,6 +79,60 @@ otlp_value_t *otlp_text_value(struct otlp_arena *a, const char *text)
 	return v;
 }
 
+/* ---- labels ---- */
+
+/* By the semantic conventions where they have a name. */
+static const struct attribute_name {
+	const char *label, *key;
+	bool is_int;
+} attribute_names[] = {
+	{"pid", "process.pid", true},
+	{"parent", "process.parent_pid", true},
+	{"comm", "process.executable.name", false},
+	{"function", "code.function.name", false},
+	{"uuid", "hw.id", false},
+	{"gpu", "eacgm.gpu", true},
+	{"instance_id", "eacgm.gpu.instance", true},
+	{"pod", "k8s.pod.name", false},
+	{"namespace", "k8s.namespace.name", false},
+	{"pod_uid", "k8s.pod.uid", false},
+	{"container", "container.id", false},
+	{"interface", "network.interface.name", false},
+	{"device", "system.device", false},
+	{"mountpoint", "system.filesystem.mountpoint", false},
+	{"cgroup", "eacgm.cgroup", false},
+	{"layer", "eacgm.layer", false},
+	{"script", "eacgm.script", false},
+	{"job", "eacgm.job", false},
+	{"launcher", "eacgm.launcher", false},
+	{"rank", "eacgm.rank", true},
+	{"local_rank", "eacgm.local_rank", true},
+	{"world_size", "eacgm.world_size", true},
+	{"cause", "eacgm.cause", false},
+	{"kind", "eacgm.step.kind", false},
+	{"signal", "eacgm.push.signal", false},
+	{"to", "eacgm.push.to", false},
+	{"version", "service.version", false},
+	{"of", "eacgm.of", false},
+};
+
+static const struct attribute_name *name_of(const char *label)
+{
+	for (size_t i = 0; i < LEN(attribute_names); i++)
+		if (!strcmp(attribute_names[i].label, label))
+			return &attribute_names[i];
+	return NULL;
+}
+
+void otlp_put_label(struct otlp_arena *a, struct otlp_attributes *to, const struct label *l)
+{
+	const struct attribute_name *name = name_of(l->name);
+	if (name && name->is_int && l->value)
+		otlp_put_int(a, to, name->key, strtoll(l->value, NULL, 10));
+	else
+		otlp_put_text(a, to, name ? name->key : l->name, l->value);
+}
+
 /* ---- frames ---- */
 
 void otlp_pack(struct buf *ret, const ProtobufCMessage *message)
@@ -86,8 +142,7 @@ void otlp_pack(struct buf *ret, const ProtobufCMessage *message)
 	ret->len += protobuf_c_message_pack(message, ret->data + ret->len);
 }
 
-/* A field of the wire type "length-delimited" (protobuf's encoding). */
-static void put_field(struct buf *ret, unsigned number, const struct buf *bytes)
+void otlp_put_field(struct buf *ret, unsigned number, const struct buf *bytes)
 {
 	buf_byte(ret, (uint8_t)(number << 3 | 2));
 	size_t n = bytes->len;
@@ -106,34 +161,54 @@ static bool is_told(const struct otlp_about *about, const char *key)
 }
 
 static void put_own(struct otlp_arena *a, struct otlp_attributes *to,
-		    const struct otlp_about *about)
+		    const struct otlp_about *about, const char *service, const char *version,
+		    uint32_t pid)
 {
 	char instance[300];
-	snprintf(instance, sizeof(instance), "%s:%d", about->host, (int)getpid());
+	snprintf(instance, sizeof(instance), "%s:%u", about->host, pid);
 	const struct {
 		const char *key, *value;
 	} own[] = {
-		{"service.name", "eacgm"},
-		{"service.version", about->version},
+		{"service.name", service},
+		{"service.version", version},
 		{"service.instance.id", instance},
 		{"host.name", about->host},
 		{"host.arch", "amd64"},
 		{"os.type", "linux"},
 	};
-	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+	for (size_t i = 0; i < LEN(own); i++)
 		if (!is_told(about, own[i].key))
 			otlp_put_text(a, to, own[i].key, own[i].value);
 	if (!is_told(about, "process.pid"))
-		otlp_put_int(a, to, "process.pid", getpid());
+		otlp_put_int(a, to, "process.pid", pid);
 }
 
-static void pack_resource(struct buf *ret, const struct otlp_about *about)
+static void put_process(struct otlp_arena *a, struct otlp_attributes *to,
+			const struct otlp_about *about, const struct live_process *of)
+{
+	struct process_labels labels;
+	put_own(a, to, about, of->script[0] ? of->script : of->comm, NULL, of->pid);
+	process_labels_of(&labels, of);
+	for (size_t i = 0; i < PROCESS_LABELS; i++) {
+		const struct label *l = &labels.list[i];
+		const struct attribute_name *name = name_of(l->name);
+		if (strcmp(l->name, "pid") != 0 && !(name && is_told(about, name->key)))
+			otlp_put_label(a, to, l);
+	}
+}
+
+/* of NULL: the agent's own. */
+static void pack_resource(struct buf *ret, const struct otlp_about *about,
+			  const struct live_process *of)
 {
 	struct otlp_arena a = {0};
 	struct otlp_attributes list = {0};
 	Opentelemetry__Proto__Resource__V1__Resource r =
 		OPENTELEMETRY__PROTO__RESOURCE__V1__RESOURCE__INIT;
-	put_own(&a, &list, about);
+	if (of)
+		put_process(&a, &list, about, of);
+	else
+		put_own(&a, &list, about, "eacgm", about->version, (uint32_t)getpid());
 	for (size_t i = 0; i < about->n; i++)
 		otlp_put_text(&a, &list, about->keys[i], about->values[i]);
 	r.attributes = list.list;
@@ -150,18 +225,24 @@ static void pack_scope(struct buf *ret, const struct otlp_about *about)
 	otlp_pack(ret, &scope.base);
 }
 
-void otlp_put_question(struct buf *ret, const struct otlp_about *about, const struct buf *rows)
+void otlp_put_question_of(struct buf *ret, const struct otlp_about *about,
+			  const struct live_process *of, const struct buf *rows)
 {
 	struct buf resource = {0}, scope = {0}, of_scope = {0}, of_resource = {0};
-	pack_resource(&resource, about);
+	pack_resource(&resource, about, of);
 	pack_scope(&scope, about);
-	put_field(&of_scope, 1, &scope);
+	otlp_put_field(&of_scope, 1, &scope);
 	buf_add(&of_scope, rows->data, rows->len);
-	put_field(&of_resource, 1, &resource);
-	put_field(&of_resource, 2, &of_scope);
-	put_field(ret, 1, &of_resource);
+	otlp_put_field(&of_resource, 1, &resource);
+	otlp_put_field(&of_resource, 2, &of_scope);
+	otlp_put_field(ret, 1, &of_resource);
 	buf_free(&resource);
 	buf_free(&scope);
 	buf_free(&of_scope);
 	buf_free(&of_resource);
+}
+
+void otlp_put_question(struct buf *ret, const struct otlp_about *about, const struct buf *rows)
+{
+	otlp_put_question_of(ret, about, NULL, rows);
 }

@@ -9,12 +9,13 @@
 
 #include "serve/otlp_about.h"
 #include "serve/otlp_arena.h"
+#include "serve/process_labels.h"
 
 typedef Opentelemetry__Proto__Common__V1__AnyValue otlp_value_t;
 typedef Opentelemetry__Proto__Common__V1__KeyValue otlp_key_t;
 typedef Opentelemetry__Proto__Common__V1__InstrumentationScope otlp_scope_t;
 
-#define OTLP_ATTRIBUTES 24 /* of one message at most; others are left out */
+#define OTLP_ATTRIBUTES 40 /* of one message at most; others are left out */
 
 /* A list that grows in an arena. */
 struct otlp_attributes {
@@ -30,10 +31,19 @@ void otlp_put_bool(struct otlp_arena *a, struct otlp_attributes *to, const char 
 void otlp_put_double(struct otlp_arena *a, struct otlp_attributes *to, const char *key, double d);
 otlp_value_t *otlp_text_value(struct otlp_arena *a, const char *text);
 
-/* A message of one resource and one scope around packed parts: rows are fields of a "scope rows"
- * message, as ScopeMetrics, concatenated. All of OTLP's three questions have the same numbers:
- * resource rows 1, in it the resource 1 and scope rows 2, in these the scope 1. */
-void otlp_put_question(struct buf *ret, const struct otlp_about *about, const struct buf *rows);
+/* By the name that the semantic conventions have for it, or ours. */
+void otlp_put_label(struct otlp_arena *a, struct otlp_attributes *to, const struct label *l);
 
-/* Appends a packed message. */
+/* A message of one resource and one scope around packed parts: rows are fields of a "scope rows"
+ * message, as ScopeMetrics, concatenated. All of OTLP's questions have the same numbers: resource
+ * rows 1, in it the resource 1 and scope rows 2, in these the scope 1. */
+void otlp_put_question(struct buf *ret, const struct otlp_about *about, const struct buf *rows);
+/* Likewise, but the resource is a process that is looked at, and not the agent. Several of them
+ * after another are one message. */
+void otlp_put_question_of(struct buf *ret, const struct otlp_about *about,
+			  const struct live_process *of, const struct buf *rows);
+
+/* Appends a packed message, and a field that holds one (protobuf's wire type "length-delimited").
+ */
 void otlp_pack(struct buf *ret, const ProtobufCMessage *message);
+void otlp_put_field(struct buf *ret, unsigned number, const struct buf *bytes);

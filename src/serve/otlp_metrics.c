@@ -112,40 +112,6 @@ static const struct meant {
 };
 #define MEANINGS LEN(meanings)
 
-static const struct attribute_name {
-	const char *label, *key;
-	bool is_int;
-} attribute_names[] = {
-	{"pid", "process.pid", true},
-	{"parent", "process.parent_pid", true},
-	{"comm", "process.executable.name", false},
-	{"function", "code.function.name", false},
-	{"uuid", "hw.id", false},
-	{"gpu", "eacgm.gpu", true},
-	{"instance_id", "eacgm.gpu.instance", true},
-	{"pod", "k8s.pod.name", false},
-	{"namespace", "k8s.namespace.name", false},
-	{"pod_uid", "k8s.pod.uid", false},
-	{"container", "container.id", false},
-	{"interface", "network.interface.name", false},
-	{"device", "system.device", false},
-	{"mountpoint", "system.filesystem.mountpoint", false},
-	{"cgroup", "eacgm.cgroup", false},
-	{"layer", "eacgm.layer", false},
-	{"script", "eacgm.script", false},
-	{"job", "eacgm.job", false},
-	{"launcher", "eacgm.launcher", false},
-	{"rank", "eacgm.rank", true},
-	{"local_rank", "eacgm.local_rank", true},
-	{"world_size", "eacgm.world_size", true},
-	{"cause", "eacgm.cause", false},
-	{"kind", "eacgm.step.kind", false},
-	{"signal", "eacgm.push.signal", false},
-	{"to", "eacgm.push.to", false},
-	{"version", "service.version", false},
-	{"of", "eacgm.of", false},
-};
-
 /* ---- points ---- */
 
 struct points {
@@ -264,18 +230,6 @@ static bool is_named(const struct writer *w, const struct label *labels, size_t 
 						  !label_value(labels, n, "instance_id")));
 }
 
-static void put_label(struct otlp_arena *a, struct otlp_attributes *to, const struct label *l)
-{
-	const struct attribute_name *name = NULL;
-	for (size_t i = 0; i < LEN(attribute_names) && !name; i++)
-		if (!strcmp(attribute_names[i].label, l->name))
-			name = &attribute_names[i];
-	if (name && name->is_int)
-		otlp_put_int(a, to, name->key, strtoll(l->value, NULL, 10));
-	else
-		otlp_put_text(a, to, name ? name->key : l->name, l->value);
-}
-
 static void put_meaning(struct otlp_arena *a, struct otlp_attributes *to, const struct meant *m,
 			const struct label *labels, size_t n)
 {
@@ -314,7 +268,7 @@ static void on_sample(void *ctx, const struct label *labels, size_t n, double va
 	opentelemetry__proto__metrics__v1__number_data_point__init(p);
 	for (size_t i = 0; i < n; i++)
 		if (labels[i].value)
-			put_label(a, &attributes, &labels[i]);
+			otlp_put_label(a, &attributes, &labels[i]);
 	if (named)
 		put_meaning(a, &attributes, w->meant, labels, n);
 	p->attributes = attributes.list;

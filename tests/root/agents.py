@@ -1,5 +1,6 @@
 """agents.py - an `eacgm agent` for tests, on the processes of a control group of its own."""
 
+import itertools
 import os
 import re
 import signal
@@ -17,12 +18,13 @@ LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 class Agent:
     """On the processes of a control group, at a port that is free."""
+    numbers = itertools.count(1)
 
     def __init__(self, t, *options, group=None, env=None, ca=None, token=None):
         """ca: it serves by TLS with a certificate of that; token: what it asks for."""
         self.t, self.ca, self.token = t, ca, token
         self.group = group or make_cgroup(t, "agent")
-        self.log = t.path("agent.log")
+        self.log = t.path("agent-%d.log" % next(Agent.numbers))
         with open(self.log, "w") as log:
             self.p = t.start([EACGM, "agent", "--cgroup", self.group,
                               *(() if "--listen" in options else ("--listen", "127.0.0.1:0")),

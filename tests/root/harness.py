@@ -47,6 +47,7 @@ PYTHON = pytorch.PYTHON
 PUSH = "libtarget.so:target_push(u64 a) -> u64"
 
 _tests = []
+_beside = set()
 
 
 class Skip(Exception):
@@ -75,9 +76,12 @@ def target(name):
     return os.path.join(TARGETS, name)
 
 
-def test(name, seconds=60):
+def test(name, seconds=60, beside=False):
+    """beside: it waits most of its time, and runs in a process of its own beside the others."""
     def add(fn):
         _tests.append((name, seconds, fn))
+        if beside:
+            _beside.add(name)
         return fn
     return add
 
@@ -423,6 +427,22 @@ def cpu_s():
         resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
 
+def _start_beside(chosen):
+    """{name: process} of the tests that run beside others, where there are any."""
+    if len(chosen) == 1:
+        return {}
+    return {name: subprocess.Popen([sys.executable, sys.argv[0], name], stdout=subprocess.PIPE,
+                                   text=True)
+            for name, _seconds, _fn in chosen if name in _beside}
+
+
+def _result_of(p, name, i):
+    """What it printed, as the i-th of all; whether it failed."""
+    lines = p.communicate()[0].splitlines()[1:] or [
+        "not ok 1 - %s: it said nothing: %d" % (name, p.returncode)]
+    return [lines[0].replace("ok 1 ", "ok %d " % i, 1), *lines[1:]], lines[0].startswith("not ok")
+
+
 def main():
     wanted = sys.argv[1:]
     chosen = [x for x in _tests if not wanted or any(w in x[0] for w in wanted)]
@@ -438,7 +458,14 @@ def main():
         return 0
     print("1..%d" % len(chosen), flush=True)
     failed = 0
+    beside = _start_beside(chosen)
+    chosen.sort(key=lambda x: x[0] in beside)  # what they say comes at the end
     for i, (name, seconds, fn) in enumerate(chosen, 1):
+        if name in beside:
+            lines, bad = _result_of(beside[name], name, i)
+            failed += bad
+            print("\n".join(lines), flush=True)
+            continue
         began, used = time.monotonic(), cpu_s()
         outcome, why = _run_one(name, seconds, fn)
         took = time.monotonic() - began

@@ -74,10 +74,16 @@ static const char whole[] = "listen: \"[::1]:9999\"\n"
 			    "  interval: 30s\n"
 			    "  headers: [\"Authorization=Bearer a=b\", X-Scope-OrgID=7]\n"
 			    "  ca: /etc/eacgm/ca.pem\n"
+			    "  profiles: true\n"
 			    "pprof:\n"
 			    "  url: http://pyroscope:4040\n"
 			    "  headers: X-Scope-OrgID=8\n"
 			    "  ca: /etc/eacgm/other.pem\n"
+			    "parca:\n"
+			    "  url: https://parca:7070\n"
+			    "  headers: X-Tenant=9\n"
+			    "  ca: /etc/eacgm/third.pem\n"
+			    "profile_interval: 20s\n"
 			    "store:\n"
 			    "  file: /var/lib/eacgm/agent.db\n"
 			    "  keep_days: 3\n"
@@ -90,6 +96,7 @@ static void every_key(void **state)
 	(void)state;
 	struct agent_config c;
 	struct agent_options o;
+	const struct push_wanted *servers = o.profiled.servers;
 	struct args a;
 	read_both(&o, &a, &c, whole, 0, NULL);
 	assert_string_equal(o.where.address, "::1");
@@ -107,13 +114,18 @@ static void every_key(void **state)
 	assert_int_equal(o.frozen.most_files, 7);
 	assert_int_equal(o.frozen.most_bytes, 2000000);
 	assert_int_equal(o.frozen.most_age_ns, 72 * 3600000000000ULL);
-	assert_string_equal(o.pushed.url, "https://collector.example/otlp");
-	assert_int_equal(o.pushed.interval_ns, 30000000000ULL);
-	assert_string_equal(o.pushed.ca_file, "/etc/eacgm/ca.pem");
+	assert_string_equal(o.pushed.to.url, "https://collector.example/otlp");
+	assert_int_equal(o.pushed.to.interval_ns, 30000000000ULL);
+	assert_string_equal(o.pushed.to.ca_file, "/etc/eacgm/ca.pem");
 	assert_int_equal(args_count(&a, "otlp-header"), 2);
-	assert_string_equal(o.profiled.url, "http://pyroscope:4040");
+	assert_true(o.pushed.profiles && agent_options_profiles(&o));
+	assert_string_equal(servers[PROFILE_PYROSCOPE].url, "http://pyroscope:4040");
 	assert_string_equal(args_get(&a, "pprof-header"), "X-Scope-OrgID=8");
-	assert_string_equal(o.profiled.ca_file, "/etc/eacgm/other.pem");
+	assert_string_equal(servers[PROFILE_PYROSCOPE].ca_file, "/etc/eacgm/other.pem");
+	assert_string_equal(servers[PROFILE_PARCA].url, "https://parca:7070");
+	assert_string_equal(args_get(&a, "parca-header"), "X-Tenant=9");
+	assert_string_equal(servers[PROFILE_PARCA].ca_file, "/etc/eacgm/third.pem");
+	assert_int_equal(o.profiled.interval_ns, 20000000000ULL);
 	assert_string_equal(args_nth(&a, "otlp-header", 0), "Authorization=Bearer a=b");
 	assert_string_equal(o.stored.path, "/var/lib/eacgm/agent.db");
 	assert_int_equal(o.stored.keep_s, 3 * 86400);
@@ -140,7 +152,8 @@ static void nothing_told(void **state)
 		assert_string_equal(o.where.address, "127.0.0.1");
 		assert_true(o.where.port == 9477 && o.budget == 0.01 && o.dcgm && !o.detects);
 		assert_null(o.frozen.folder);
-		assert_null(o.pushed.url);
+		assert_null(o.pushed.to.url);
+		assert_false(agent_options_profiles(&o));
 		args_free(&a);
 		agent_config_free(&c);
 	}
@@ -190,14 +203,16 @@ static void keys(void **state)
 	fails("freeze:\n  colour: x\n",
 	      "a.yaml:2:3: freeze.colour: unknown key (known: folder, before, after, memory_mb, "
 	      "files, max_bytes, max_age)");
-	fails("folder: x\n", "a.yaml:1:1: folder: unknown key (known: listen, tls, token_file, "
-			     "target, layers, probes, "
-			     "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-			     "freeze, otlp, pprof, store, dcgm, duration)");
+	fails("folder: x\n",
+	      "a.yaml:1:1: folder: unknown key (known: listen, tls, token_file, "
+	      "target, layers, probes, "
+	      "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
+	      "freeze, otlp, pprof, parca, profile_interval, store, dcgm, duration)");
 	fails("freeze.folder: x\n",
 	      "a.yaml:1:1: freeze.folder: unknown key (known: listen, tls, token_file, target, "
 	      "layers, probes, catalogs, everything, budget, detect, "
-	      "alarms_per_hour, least_effect, freeze, otlp, pprof, store, dcgm, duration)");
+	      "alarms_per_hour, least_effect, freeze, otlp, pprof, parca, profile_interval, store, "
+	      "dcgm, duration)");
 	fails("budget: 1%\nlayers: all\nbudget: 2%\n",
 	      "a.yaml:3:1: budget: given twice (first in line 1)");
 	fails("budget: 1%\ndetect: true\n",
@@ -282,7 +297,7 @@ static void files(void **state)
 	fails("a: &x b\n",
 	      "a.yaml:1:1: a: unknown key (known: listen, tls, token_file, target, layers, probes, "
 	      "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-	      "freeze, otlp, pprof, store, dcgm, duration)");
+	      "freeze, otlp, pprof, parca, profile_interval, store, dcgm, duration)");
 	fails("listen: &x b\n", "a.yaml:1:9: anchors (&name) are not supported");
 	fails("listen: *x\n", "a.yaml:1:9: aliases (*name) are not supported");
 	fails("listen: !!str x\n", "a.yaml:1:9: tags (!name) are not supported");
@@ -335,8 +350,9 @@ static void the_pages_example(void **state)
 		char *key = xasprintf("%s:", o->name);
 		if (strcmp(o->name, "config") != 0 && strncmp(o->name, "freeze", 6) != 0 &&
 		    strncmp(o->name, "otlp-", 5) != 0 && strncmp(o->name, "pprof-", 6) != 0 &&
-		    strncmp(o->name, "store", 5) != 0 && strncmp(o->name, "tls-", 4) != 0 &&
-		    strcmp(o->name, "no-dcgm") != 0 && strcmp(o->name, "all") != 0) {
+		    strncmp(o->name, "parca-", 6) != 0 && strncmp(o->name, "store", 5) != 0 &&
+		    strncmp(o->name, "tls-", 4) != 0 && strcmp(o->name, "no-dcgm") != 0 &&
+		    strcmp(o->name, "all") != 0) {
 			char *at = key;
 			while ((at = strchr(at, '-')))
 				*at = '_';
