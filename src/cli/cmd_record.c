@@ -85,8 +85,8 @@ static const struct opt_def options[] = {
 	{0, "probes", "WHERE",
 	 "Who sees calls: the kernel, by uprobes, at a microsecond a call; or, of commands that "
 	 "eacgm starts and processes by -p, code inside of them where it can, at a fraction of "
-	 "that: "
-	 "see docs/record.md. kernel unless told.",
+	 "that: see docs/record.md. auto, the default: inprocess of commands, but with --budget "
+	 "the kernel; the kernel of processes that run already.",
 	 "kernel|inprocess|auto", 0},
 	{0, "python", "WHAT",
 	 "calls: every call of a Python function, of commands that eacgm starts, as their "
@@ -271,11 +271,12 @@ static enum operator_source operators_from_args(const struct args *a)
 	return word && !strcmp(word, "probes") ? OPERATORS_PROBES : OPERATORS_AUTO;
 }
 
-/* auto: the kernel, until what is inside has been through more. */
 static enum probes_where probes_from_args(const struct args *a)
 {
 	const char *word = args_get(a, "probes");
-	return word && !strcmp(word, "inprocess") ? PROBES_INSIDE : PROBES_KERNEL;
+	if (word && !strcmp(word, "inprocess"))
+		return PROBES_INSIDE;
+	return word && !strcmp(word, "kernel") ? PROBES_KERNEL : PROBES_AUTO;
 }
 
 static int python_from_args(struct session_options *o, const struct args *a, struct err *e)

@@ -92,7 +92,7 @@ static uint32_t patience_from_environment(void)
 /* Libraries are brought into processes that run, or probes are taken out of those that go on. */
 static bool changes_processes(const struct session_options *o)
 {
-	return (o->gpu_timeline && !o->command) || o->probes == PROBES_INSIDE;
+	return (o->gpu_timeline && !o->command) || session_asks_inside(o);
 }
 
 int session_host_open(struct session_host *h, const struct session_options *opts, struct err *e)

@@ -11,6 +11,7 @@ struct late {
 	pid_t pid;
 	uint64_t inode;
 	char *path;
+	const char *why; /* what is said of it if it stays so */
 };
 
 struct insider {

@@ -13,6 +13,8 @@
 #include "symbolize/elf_file.h"
 #include "wire/call_ring.h"
 
+#define NO_SHIM "it has not loaded " CALL_SHIM
+
 static int find_symbols(struct insider *in, const char *path, struct err *e)
 {
 	struct elf_file *elf;
@@ -178,21 +180,22 @@ static void tell_once(struct tracer *t, const struct scan *s, const struct probe
 	inside_note(t, s->pid, f->path, why);
 }
 
-/* Who loads a library is first seen with it when nobody holds it, often, and held right after. */
+/* Who loads a library is first seen with it when nobody holds it, often, and held right after; a
+ * program before its dynamic linker has loaded ours. why: NULL, it has its probes. */
 static void set_late(struct insider *in, const struct scan *s, const struct probed_file *f,
-		     bool late)
+		     const char *why)
 {
 	for (size_t i = in->late.len; i-- > 0;) {
 		struct late *l = &in->late.data[i];
 		if (l->pid != s->pid || l->inode != f->inode)
 			continue;
-		if (late)
+		if (why)
 			return;
 		free(l->path);
 		*l = in->late.data[--in->late.len];
 	}
-	if (late)
-		*vec_push(&in->late) = (struct late){s->pid, f->inode, xstrdup(f->path)};
+	if (why)
+		*vec_push(&in->late) = (struct late){s->pid, f->inode, xstrdup(f->path), why};
 }
 
 void insider_tell(struct tracer *t)
@@ -200,7 +203,7 @@ void insider_tell(struct tracer *t)
 	struct insider *in = t->insider;
 	for (size_t i = 0; i < in->late.len; i++) {
 		inside_note(t, in->late.data[i].pid, in->late.data[i].path,
-			    "it ran the library before it could be held");
+			    in->late.data[i].why);
 		free(in->late.data[i].path);
 	}
 	in->late.len = 0;
@@ -245,7 +248,7 @@ static void probe_mapping(struct tracer *t, const struct scan *s, struct writing
 		tell_once(t, s, f, "there are too many");
 	else if (strange)
 		tell_once(t, s, f, "its code is not as the file has it");
-	set_late(w->in, s, f, false);
+	set_late(w->in, s, f, NULL);
 	inside_add_process(w->in, s->pid);
 }
 
@@ -274,12 +277,14 @@ void insider_probe(struct tracer *t, const struct scan *s)
 		}
 		if (w.memory < 0)
 			tell_once(t, s, f, strerror(errno));
+		else if (!has_shim && s->sequence)
+			tell_once(t, s, f, NO_SHIM);
 		else if (!has_shim)
-			tell_once(t, s, f, "it has not loaded " CALL_SHIM);
+			set_late(w.in, s, f, NO_SHIM);
 		else if (is_probed(&w, f, m))
-			set_late(w.in, s, f, false);
+			set_late(w.in, s, f, NULL);
 		else if (!s->sequence)
-			set_late(w.in, s, f, true);
+			set_late(w.in, s, f, "it ran the library before it could be held");
 		else
 			probe_mapping(t, s, &w, f, m);
 	}

@@ -44,6 +44,7 @@ enum operator_source {
 enum probes_where {
 	PROBES_KERNEL, /* uprobes alone */
 	PROBES_INSIDE, /* code inside of the processes, where it can: docs/record.md */
+	PROBES_AUTO,   /* PROBES_INSIDE of a command that nothing speaks against, else KERNEL */
 };
 
 struct session_live;
@@ -135,6 +136,9 @@ enum session_end {
 };
 
 struct session;
+
+/* Whether calls are to be told inside of processes, as far as the options say. */
+bool session_asks_inside(const struct session_options *o);
 
 /* Forks the command, which waits, the processes that read files of others and those that ask
  * servers. It needs root's rights; then the host may give up its own (privileges.h), while it has

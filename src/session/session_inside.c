@@ -116,10 +116,19 @@ static int prepare(struct session *s, char **environment, struct err *e)
 	return 0;
 }
 
+/* Where it is not asked for by name, nothing is brought into processes that run, and a budget has
+ * probes that it can take off. */
+bool session_asks_inside(const struct session_options *o)
+{
+	if (o->probes == PROBES_AUTO)
+		return o->command && !o->budget && o->operators != OPERATORS_CALLBACKS;
+	return o->probes == PROBES_INSIDE;
+}
+
 void inside_prepare(struct session *s, char **environment)
 {
 	struct told_inside *in = &s->inside;
-	bool asked = s->opts->probes == PROBES_INSIDE;
+	bool asked = session_asks_inside(s->opts);
 	in->probes = asked && !check(s->opts, &in->error);
 	in->python = s->opts->python_calls && !python_check(s->opts, &in->python_error);
 	if ((in->probes || in->python) && prepare(s, environment, &in->error)) {
@@ -129,7 +138,7 @@ void inside_prepare(struct session *s, char **environment)
 	}
 	if (in->python)
 		python_prepare(s, environment + 2);
-	if (asked && !in->probes)
+	if (s->opts->probes == PROBES_INSIDE && !in->probes)
 		session_say(s, "the kernel has all probes: %s", in->error.msg);
 	if (s->opts->python_calls && !in->python)
 		session_say(s, "no calls of Python functions: %s", in->python_error.msg);
@@ -141,7 +150,7 @@ void inside_tell(struct session *s)
 		pipeline_await_told(s->pipeline);
 	if (s->inside.python)
 		python_begin(s);
-	if (s->opts->probes == PROBES_INSIDE && s->inside.error.msg[0])
+	if (session_asks_inside(s->opts) && s->inside.error.msg[0])
 		pipeline_note(s->pipeline, SUBJECT, s->inside.error.msg);
 	if (s->inside.python_error.msg[0])
 		pipeline_note(s->pipeline, "python calls", s->inside.python_error.msg);
