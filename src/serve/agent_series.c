@@ -206,7 +206,8 @@ static void write_jobs(const struct series_sink *x, const struct agent_view *v)
 			{"pod", there(l->pod)},
 			{"namespace", there(l->pod_namespace)},
 			{"pod_uid", there(l->pod_uid)},
-			{"container", there(l->container)}};
+			{"container", there(l->container)},
+			{"container_name", there(l->container_name)}};
 		series_sample(x, labels, LEN(labels), 1);
 	}
 }

@@ -1,5 +1,5 @@
 /* dcgm_series.c - the table from our counters to dcgm-exporter's series, with its labels. What has
- * no counter (a vGPU's licence, memory that the driver keeps) has no series: none is made up. */
+ * no value has no series: none is made up. */
 #include "serve/dcgm_series.h"
 
 #include <math.h>
@@ -43,6 +43,8 @@ static const struct series table[] = {
 	 "memory_reserved_bytes", MIB},
 	{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "NVLink bandwidth of all lanes (in MB/s).",
 	 FAMILY_COUNTER, NULL, 1e-6},
+	{"DCGM_FI_DEV_VGPU_LICENSE_STATUS", "vGPU license status.", FAMILY_GAUGE, "vgpu_licensed",
+	 1},
 	{"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
 	 "Number of remapped rows for uncorrectable errors.", FAMILY_COUNTER,
 	 "remapped_rows_uncorrected", 1},
@@ -97,8 +99,9 @@ static double special(const struct agent_view *v, const struct live_gpu_id *g, c
 	return value_of(v, g, "remapped_rows") - value_of(v, g, "remapped_rows_uncorrected");
 }
 
+/* job NULL: none is known. */
 static void write_sample(const struct series_sink *x, const struct agent_view *v,
-			 const struct live_gpu_id *g, double value)
+			 const struct live_gpu_id *g, const char *job, double value)
 {
 	char gpu[16], device[24], instance[16];
 	bool whole = g->parent < 0;
@@ -122,8 +125,22 @@ static void write_sample(const struct series_sink *x, const struct agent_view *v
 		{"Hostname", v->host},
 		{"hostname", v->host}, /* since May 2026; its dashboard asks for the other */
 		{"DCGM_FI_DRIVER_VERSION", of->driver},
+		{"hpc_job", job},
+		{"container", g->container[0] ? g->container : NULL},
+		{"namespace", g->pod_namespace[0] ? g->pod_namespace : NULL},
+		{"pod", g->pod[0] ? g->pod : NULL},
 	};
 	series_sample(x, labels, sizeof(labels) / sizeof(labels[0]), value);
+}
+
+/* A sample for each of its jobs, as dcgm-exporter has it. */
+static void write_samples(const struct series_sink *x, const struct agent_view *v,
+			  const struct live_gpu_id *g, double value)
+{
+	if (!g->jobs_len)
+		write_sample(x, v, g, NULL, value);
+	for (size_t i = 0; i < g->jobs_len; i++)
+		write_sample(x, v, g, g->jobs[i], value);
 }
 
 void dcgm_series_write(const struct series_sink *x, const struct agent_view *v)
@@ -141,7 +158,7 @@ void dcgm_series_write(const struct series_sink *x, const struct agent_view *v)
 			if (!begun)
 				series_family(x, row->name, row->type, row->help);
 			begun = true;
-			write_sample(x, v, g, row->times * value);
+			write_samples(x, v, g, row->times * value);
 		}
 	}
 }
