@@ -50,13 +50,16 @@ static bool look_up(struct live_process *p, const struct pod_table *t)
 
 static const struct pod_names *holder_of(const struct pod_table *t, const struct live_gpu_id *g)
 {
-	char device[24];
+	char device[40];
 	if (!t->devices_ns || !g->uuid[0])
 		return NULL;
 	const struct pod_names *of = pod_devices_find(&t->devices, g->uuid);
-	if (of || g->parent >= 0)
+	if (of)
 		return of;
-	snprintf(device, sizeof(device), "nvidia%u", g->index);
+	if (g->parent < 0) /* by GKE's plugin */
+		snprintf(device, sizeof(device), "nvidia%u", g->index);
+	else
+		snprintf(device, sizeof(device), "nvidia%d/gi%d", g->parent, g->gpu_instance);
 	return pod_devices_find(&t->devices, device);
 }
 
@@ -83,7 +86,7 @@ static void take_jobs(struct live_gpu_id *g, const struct hpc_table *t)
 	if (g->parent < 0)
 		snprintf(name, sizeof(name), "%u", g->index);
 	else
-		snprintf(name, sizeof(name), "%d.%u", g->parent, g->index);
+		snprintf(name, sizeof(name), "%d.%d", g->parent, g->gpu_instance);
 	for (size_t i = 0; i < t->list.len; i++) {
 		const struct hpc_gpu *of = &t->list.data[i];
 		if (strcmp(of->name, name) != 0)

@@ -104,9 +104,8 @@ static const struct opt_def options[] = {
 	 "of containerd, CRI-O, k3s and cri-dockerd usually are, if one is there.",
 	 NULL, OPT_FILE},
 	{0, "hpc-job-mapping-dir", "FOLDER",
-	 "Take jobs of GPUs from files there, as dcgm-exporter: named as GPU 0 or MIG instance "
-	 "0.1, "
-	 "a job in each line.",
+	 "Take jobs of GPUs from files there, as dcgm-exporter: named 0 for GPU 0, 0.7 for its GPU "
+	 "instance 7, with a job in each line.",
 	 NULL, OPT_FILE},
 	{0, "no-dcgm", NULL, "Leave out GPUs by the names of NVIDIA's dcgm-exporter.", NULL, 0},
 	{'d', "duration", "TIME",

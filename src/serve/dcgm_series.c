@@ -99,6 +99,14 @@ static double special(const struct agent_view *v, const struct live_gpu_id *g, c
 	return value_of(v, g, "remapped_rows") - value_of(v, g, "remapped_rows_uncorrected");
 }
 
+/* "1g.18gb" of "NVIDIA H200 MIG 1g.18gb". */
+static const char *profile_of(const char *name)
+{
+	static const char mark[] = " MIG ";
+	const char *at = strstr(name, mark);
+	return at ? at + sizeof(mark) - 1 : name;
+}
+
 /* job NULL: none is known. */
 static void write_sample(const struct series_sink *x, const struct agent_view *v,
 			 const struct live_gpu_id *g, const char *job, double value)
@@ -113,14 +121,14 @@ static void write_sample(const struct series_sink *x, const struct agent_view *v
 	}
 	snprintf(gpu, sizeof(gpu), "%u", of->index);
 	snprintf(device, sizeof(device), "nvidia%u", of->index);
-	snprintf(instance, sizeof(instance), "%u", g->index);
+	snprintf(instance, sizeof(instance), "%d", g->gpu_instance);
 	const struct label labels[] = {
 		{"gpu", gpu},
 		{"UUID", of->uuid},
 		{"pci_bus_id", of->bus_id},
 		{"device", device},
 		{"modelName", of->name},
-		{"GPU_I_PROFILE", whole ? NULL : g->name},
+		{"GPU_I_PROFILE", whole ? NULL : profile_of(g->name)},
 		{"GPU_I_ID", whole ? NULL : instance},
 		{"Hostname", v->host},
 		{"hostname", v->host}, /* since May 2026; its dashboard asks for the other */

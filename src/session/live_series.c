@@ -230,6 +230,7 @@ static void take_gpus(struct live_series *s, const struct session_view *v)
 		if (!g)
 			continue;
 		g->gone = row->gone_ns != 0;
+		g->gpu_instance = row->gpu_instance;
 		snprintf(g->uuid, sizeof(g->uuid), "%s", live_string(v, row->uuid));
 		snprintf(g->name, sizeof(g->name), "%s", live_string(v, row->name));
 		snprintf(g->bus_id, sizeof(g->bus_id), "%s", live_string(v, row->bus_id));

@@ -59,7 +59,8 @@ struct live_process {
 
 struct live_gpu_id {
 	uint32_t index;
-	int32_t parent; /* -1: no instance */
+	int32_t parent;	      /* -1: no instance */
+	int32_t gpu_instance; /* of an instance: NVML's number, which others call it by */
 	bool gone;
 	char uuid[64], name[64], bus_id[32], driver[32];
 	int32_t xid; /* of the last error that the driver told; 0: none */

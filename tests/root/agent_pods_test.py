@@ -49,7 +49,7 @@ def names_of(a, job):
 
 
 def holders(a, series):
-    """{(gpu, instance): (pod, namespace, container, hpc_job)}"""
+    """{(gpu, GPU instance): [(pod, namespace, container, hpc_job)]}; the fake NVML's begin with 7."""
     found = {}
     for labels, _ in a.samples().get(series, []):
         found.setdefault((labels["gpu"], labels.get("GPU_I_ID")), []).append(
@@ -67,6 +67,7 @@ def _(t):
         pod("train-0", "ml", "trainer", devices("nvidia.com/gpu", ["GPU-0000"]),
             devices("example.com/nic", ["GPU-0001"])),
         pod("slice-0", "ml", "infer", devices("nvidia.com/mig-1g.18gb", ["MIG-0001-1::2"])),
+        pod("gke-0", "ml", "infer", devices("nvidia.com/gpu", ["nvidia1/gi7/vgpu0"])),
         pod("no-gpu", "ml", "idle")))
     a = Agent(t, *TRACED, *sockets(kubelet, runtime), env=fake_nvml(t, "count 2\nmig 1 2\n"))
     job = job_in(t, a, first, POD_NAME="it-says-so-itself")
@@ -76,7 +77,7 @@ def _(t):
     expect(labels["container"] == first and labels["pod_uid"] == UID, labels)
     t.wait_for(lambda: holders(a, "DCGM_FI_DEV_FB_USED") == {
         ("0", None): [("train-0", "ml", "trainer", None)], ("1", None): [(None,) * 4],
-        ("1", "0"): [(None,) * 4], ("1", "1"): [("slice-0", "ml", "infer", None)]},
+        ("1", "7"): [("gke-0", "ml", "infer", None)], ("1", "8"): [("slice-0", "ml", "infer", None)]},
         "who has which GPU: %r" % holders(a, "DCGM_FI_DEV_FB_USED"))
     told = json.loads(a.get("/api/v1/jobs/%d" % job.pid)[0])
     expect((told["pod"], told["namespace"], told["container_name"]) == ("train-0", "ml", "trainer"), told)
@@ -164,7 +165,7 @@ def _(t):
               env=fake_nvml(t, "count 3\nmig 2 2\n"))
     t.wait_for(lambda: a.said().count("no jobs of GPUs: " + folder) == 1, "no folder")
     os.mkdir(folder)
-    for name, text in (("0", "4711\n\n4712\n4711\n"), ("1", ""), ("2.1", "inner"), ("x", "no\n"),
+    for name, text in (("0", "4711\n\n4712\n4711\n"), ("1", ""), ("2.8", "inner"), ("x", "no\n"),
                        ("0.x", "no\n")):
         with open(os.path.join(folder, name), "w") as f:
             f.write(text)
@@ -173,7 +174,7 @@ def _(t):
     def jobs():
         return {k: [row[3] for row in rows] for k, rows in holders(a, "DCGM_FI_DEV_FB_USED").items()}
     t.wait_for(lambda: jobs() == {("0", None): ["4711", "4712"], ("1", None): [None],
-                                  ("2", None): [None], ("2", "0"): [None], ("2", "1"): ["inner"]},
+                                  ("2", None): [None], ("2", "7"): [None], ("2", "8"): ["inner"]},
                "jobs: %r" % jobs())
     expect(a.said().count("jobs of GPUs again") == 1, a.said())
     os.unlink(os.path.join(folder, "0"))
