@@ -183,6 +183,8 @@ static void on_batch(void *ctx, const struct session_view *v)
 	a->last_batch_ns = now_ns;
 	live_rates_batch(a->rates, v, now_ns, &a->state);
 	live_series_batch(&a->series, v, now_ns);
+	if (a->owners)
+		agent_owners_tick(a->owners, &a->series);
 	live_trends_tick(&a->trends, &a->series, now_ns);
 	a->state.learning = a->detect && !session_detect_judges(a->detect);
 	if (now_ns - a->steps_taken_ns > STEPS_NS) {
@@ -540,6 +542,7 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 	web_page_policy(&a->policy, "'self'");
 	a->rates = live_rates_new();
 	a->steps = watch_steps_new();
+	a->owners = agent_owners_new(wanted->owners, agent_say, a);
 	if (wanted->pushes) {
 		a->events = otlp_events_new();
 		watch_steps_tell(a->steps, &(struct watch_steps_told){a, on_step_end});
@@ -564,6 +567,7 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 
 void agent_close(struct agent *a)
 {
+	agent_owners_free(a->owners);
 	if (a->flight)
 		flight_free(a->flight);
 	if (a->detect)

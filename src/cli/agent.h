@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/outlet.h"
+#include "cli/agent_owners.h"
 #include "cli/notify.h"
 #include "cli/watch_steps.h"
 #include "serve/agent_api.h"
@@ -37,6 +38,7 @@ struct agent {
 	struct agent_push *push;       /* likewise; set by the host before the session begins */
 	struct agent_profile *profile; /* NULL: no profiles are; set likewise */
 	struct store *store;	       /* NULL: nothing is kept; of any thread */
+	struct agent_owners *owners;   /* NULL: nobody is asked whose things are */
 	struct notify notify; /* signs of life are those of the thread that looks at rows */
 	uint64_t steps_taken_ns;
 	char host[AGENT_HOST_BYTES];
@@ -49,6 +51,7 @@ struct agent_wanted {
 	struct session_detect_options *judged;
 	struct flight_options *frozen;
 	struct store_options *stored;
+	const struct owners_wanted *owners;
 	bool pushes;
 };
 

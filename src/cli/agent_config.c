@@ -69,6 +69,10 @@ static const struct known {
 	{"store.file", ONE, "store"},
 	{"store.keep_days", ONE, "store-keep"},
 	{"store.max_bytes", ONE, "store-bytes"},
+	{"kubernetes", GROUP, NULL},
+	{"kubernetes.kubelet_socket", ONE, "kubelet-socket"},
+	{"kubernetes.runtime_socket", ONE, "runtime-socket"},
+	{"hpc_job_mapping_dir", ONE, "hpc-job-mapping-dir"},
 	{"dcgm", NO, "no-dcgm"},
 	{"duration", ONE, "duration"},
 };

@@ -8,6 +8,7 @@
 
 #include "cli/alarm_options.h"
 #include "cli/push_pairs.h"
+#include "pods/pod_sources.h"
 #include "serve/http_url.h"
 #include "session/session.h"
 
@@ -313,6 +314,44 @@ static int read_store_bytes(struct agent_options *o, const struct args *a, struc
 	return args_u64(a, "store-bytes", STORE_LEAST, FREEZE_MOST, &o->stored.most_bytes, e);
 }
 
+/* "off": it is not asked; not told: where it usually is. */
+static const char *socket_of(const struct args *a, const char *option, const char *usual,
+			     bool *ret_usual)
+{
+	const char *text = args_get(a, option);
+	*ret_usual = !text;
+	return !text ? usual : strcmp(text, "off") != 0 ? text : NULL;
+}
+
+static int check_socket(const char *path, const char *option, struct err *e)
+{
+	return !path || path[0] == '/'
+		       ? 0
+		       : err_set(e, EINVAL, "--%s: '%s' is neither an absolute path nor 'off'",
+				 option, path);
+}
+
+static int read_kubelet(struct agent_options *o, const struct args *a, struct err *e)
+{
+	o->owners.kubelet =
+		socket_of(a, "kubelet-socket", POD_KUBELET_SOCKET, &o->owners.kubelet_usual);
+	return check_socket(o->owners.kubelet, "kubelet-socket", e);
+}
+
+static int read_runtime(struct agent_options *o, const struct args *a, struct err *e)
+{
+	o->owners.runtime =
+		socket_of(a, "runtime-socket", POD_RUNTIME_SOCKET, &o->owners.runtime_usual);
+	return check_socket(o->owners.runtime, "runtime-socket", e);
+}
+
+static int read_hpc(struct agent_options *o, const struct args *a, struct err *e)
+{
+	(void)e;
+	o->owners.hpc_folder = args_get(a, "hpc-job-mapping-dir");
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	int (*read)(struct agent_options *o, const struct args *a, struct err *e);
@@ -347,6 +386,9 @@ static const struct {
 	{"store", read_store},
 	{"store-keep", read_keep},
 	{"store-bytes", read_store_bytes},
+	{"kubelet-socket", read_kubelet},
+	{"runtime-socket", read_runtime},
+	{"hpc-job-mapping-dir", read_hpc},
 };
 #define READERS (sizeof(readers) / sizeof(readers[0]))
 

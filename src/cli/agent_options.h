@@ -2,6 +2,7 @@
  * alike: what they mean, their bounds, and what is when nobody tells. */
 #pragma once
 
+#include "cli/agent_owners.h"
 #include "cli/agent_profile.h"
 #include "cli/agent_push.h"
 #include "cli/options.h"
@@ -26,6 +27,7 @@ struct agent_options {
 	struct otlp_wanted pushed;	/* url NULL: nothing is */
 	struct profile_wanted profiled; /* likewise */
 	struct store_options stored;	/* path NULL: nothing is kept */
+	struct owners_wanted owners;
 };
 
 /* That of an option, as it is where nobody tells. */

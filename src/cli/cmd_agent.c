@@ -107,6 +107,18 @@ static const struct opt_def options[] = {
 	{0, "store-keep", "DAYS", "So long; rows of ten seconds a day at most: 7 unless told.",
 	 NULL, 0},
 	{0, "store-bytes", "BYTES", "What it may take: 1 GiB unless told.", NULL, 0},
+	{0, "kubelet-socket", "PATH",
+	 "Ask the kubelet there which pod has which GPU; 'off': do not. Where it usually is, if it "
+	 "is there: /var/lib/kubelet/pod-resources/kubelet.sock.",
+	 NULL, OPT_FILE},
+	{0, "runtime-socket", "PATH",
+	 "Ask the container runtime there (CRI) whose containers are; 'off': do not. Where those "
+	 "of containerd, CRI-O, k3s and cri-dockerd usually are, if one is there.",
+	 NULL, OPT_FILE},
+	{0, "hpc-job-mapping-dir", "FOLDER",
+	 "Take jobs of GPUs from files there, as dcgm-exporter: named 0 for GPU 0, 0.7 for its GPU "
+	 "instance 7, with a job in each line.",
+	 NULL, OPT_FILE},
 	{0, "no-dcgm", NULL, "Leave out GPUs by the names of NVIDIA's dcgm-exporter.", NULL, 0},
 	{'d', "duration", "TIME",
 	 "Stop after this time: seconds, or with a unit, as 1.5, 200ms or 3m.", NULL, 0},
@@ -282,6 +294,8 @@ static int serve_session(struct http_server *server, struct running *r,
 	rc = http_server_start(server, e);
 	if (!rc && r->agent.store)
 		rc = store_start(r->agent.store, e);
+	if (!rc && r->agent.owners)
+		rc = agent_owners_start(r->agent.owners, e);
 	if (rc) {
 		session_host_close(&host);
 		return rc;
@@ -344,6 +358,7 @@ static int run_open(struct running *r, struct wanted *w, struct http_server *ser
 		.frozen = w->options.frozen.folder ? &w->options.frozen : NULL,
 		.stored = w->options.stored.path ? &w->options.stored : NULL,
 		.pushes = pushed->to.url != NULL,
+		.owners = &w->options.owners,
 	};
 	int rc = agent_open(&r->agent, &wanted, e);
 	if (!rc && pushed->to.url)

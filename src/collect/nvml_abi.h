@@ -226,6 +226,30 @@ struct nvml_gpm_support {
 	uint32_t is_supported;
 };
 
+enum { NVML_LICENSE_VGPU = 1 }; /* nvmlGridLicenseFeatureCode_t */
+enum { NVML_LICENSE_FEATURES = 3, NVML_LICENSE_BYTES = 128 };
+
+/* nvmlGridLicensableFeature_t, as the functions _v4 fill it */
+struct nvml_license_feature {
+	uint32_t code;
+	uint32_t licensed; /* not 0: it is */
+	char info[NVML_LICENSE_BYTES], product[NVML_LICENSE_BYTES];
+	uint32_t enabled;
+	struct {
+		uint32_t year;
+		uint16_t month, day, hour, min, sec;
+		uint8_t status;
+	} expires;
+};
+_Static_assert(sizeof(struct nvml_license_feature) == 284, "nvmlGridLicensableFeature_t");
+
+struct nvml_license {
+	int32_t is_supported; /* not 0: there are licences here */
+	uint32_t n;
+	struct nvml_license_feature features[NVML_LICENSE_FEATURES];
+};
+_Static_assert(sizeof(struct nvml_license) == 860, "nvmlGridLicensableFeatures_t");
+
 /* Every function that is used: its name without "nvml", and what it takes. All return
  * nvmlReturn_t. Any may be absent from an older library. */
 #define NVML_FUNCTIONS(X)                                                                          \
@@ -265,6 +289,7 @@ struct nvml_gpm_support {
 	X(DeviceGetTotalEccErrors, (nvml_device, uint32_t, uint32_t, unsigned long long *))        \
 	X(DeviceGetRemappedRows, (nvml_device, uint32_t *, uint32_t *, uint32_t *, uint32_t *))    \
 	X(DeviceGetFieldValues, (nvml_device, int, struct nvml_field *))                           \
+	X(DeviceGetGridLicensableFeatures_v4, (nvml_device, struct nvml_license *))                \
 	X(DeviceGetComputeRunningProcesses_v2, (nvml_device, uint32_t *, struct nvml_process *))   \
 	X(DeviceGetComputeRunningProcesses_v3, (nvml_device, uint32_t *, struct nvml_process *))   \
 	X(DeviceGetProcessUtilization,                                                             \

@@ -485,6 +485,25 @@ static int ask_health(struct nvml *c, struct device *d, uint64_t now_ns)
 	return NVML_OK;
 }
 
+/* As DCGM says it (DCGM_FI_DEV_VGPU_LICENSE_STATUS): 0 also where there are no licences. */
+static int ask_license(struct nvml *c, struct device *d, uint64_t now_ns)
+{
+	(void)now_ns;
+	struct nvml_license l = {0};
+	int rc = ASK(c, DeviceGetGridLicensableFeatures_v4, d->handle, &l);
+	if (rc != NVML_OK)
+		return rc;
+	if (!l.is_supported)
+		tell(c, d, "vgpu_licensed", 0);
+	for (uint32_t i = 0; l.is_supported && i < l.n && i < NVML_LICENSE_FEATURES; i++) {
+		if (l.features[i].code != NVML_LICENSE_VGPU)
+			continue;
+		tell(c, d, "vgpu_licensed", l.features[i].licensed != 0);
+		break;
+	}
+	return NVML_OK;
+}
+
 const struct nvml_metric nvml_metrics[] = {
 	{"memory", OF_GPU | OF_INSTANCE, 100 * MS, ask_memory},
 	{"power", OF_GPU, 100 * MS, ask_power},
@@ -507,6 +526,7 @@ const struct nvml_metric nvml_metrics[] = {
 	{"health", OF_GPU, 10 * S, ask_health},
 	{"nvlink_errors", OF_GPU, 10 * S, ask_nvlink_errors},
 	{"pcie_link", OF_GPU, 10 * S, ask_pcie_link},
+	{"vgpu_license", OF_GPU, 30 * S, ask_license},
 };
 const size_t nvml_metrics_count = sizeof(nvml_metrics) / sizeof(nvml_metrics[0]);
 _Static_assert(sizeof(nvml_metrics) / sizeof(nvml_metrics[0]) <= NVML_MAX_METRICS,

@@ -133,6 +133,7 @@ static const struct row_field gpu_fields[] = {
 	FIELD(gpu, seen_ns, U64, DELTA, TIME),
 	FIELD(gpu, gone_ns, U64, DELTA, TIME),
 	FIELD(gpu, host, U32, VARINT, STRING),
+	FIELD(gpu, gpu_instance, I32, DELTA, NUMBER),
 };
 
 static const struct row_field comm_fields[] = {

@@ -416,9 +416,11 @@ struct m_gpu {
 	uint32_t driver; /* string: version */
 	uint64_t memory_bytes;
 	double power_limit_w;
-	uint64_t seen_ns; /* when it was first seen */
-	uint64_t gone_ns; /* when it vanished, 0 = is there */
-	uint32_t host;	  /* string: in what was merged of several hosts */
+	uint64_t seen_ns;     /* when it was first seen */
+	uint64_t gone_ns;     /* when it vanished, 0 = is there */
+	uint32_t host;	      /* string: in what was merged of several hosts */
+	int32_t gpu_instance; /* of a MIG instance: NVML's number of its GPU instance, else -1; 0 in
+				 files that do not have it */
 };
 
 /* A communicator (NCCL) in one process. Key: pid, handle, start_ns. */

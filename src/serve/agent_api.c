@@ -127,6 +127,7 @@ static json_t *job_json(const struct agent_api_view *v, const struct live_proces
 	json_object_set_new(ret, "namespace", known_json(l->pod_namespace));
 	json_object_set_new(ret, "pod_uid", known_json(l->pod_uid));
 	json_object_set_new(ret, "container", known_json(l->container));
+	json_object_set_new(ret, "container_name", known_json(l->container_name));
 	json_object_set_new(ret, "age_s", age_json(v, p->start_ns));
 	json_object_set_new(ret, "calls", count_json(sums->calls));
 	json_object_set_new(ret, "errors", count_json(sums->errors));

@@ -1,5 +1,5 @@
 /* dcgm_series.c - the table from our counters to dcgm-exporter's series, with its labels. What has
- * no counter (a vGPU's licence, memory that the driver keeps) has no series: none is made up. */
+ * no value has no series: none is made up. */
 #include "serve/dcgm_series.h"
 
 #include <math.h>
@@ -43,6 +43,8 @@ static const struct series table[] = {
 	 "memory_reserved_bytes", MIB},
 	{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "NVLink bandwidth of all lanes (in MB/s).",
 	 FAMILY_COUNTER, NULL, 1e-6},
+	{"DCGM_FI_DEV_VGPU_LICENSE_STATUS", "vGPU license status.", FAMILY_GAUGE, "vgpu_licensed",
+	 1},
 	{"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
 	 "Number of remapped rows for uncorrectable errors.", FAMILY_COUNTER,
 	 "remapped_rows_uncorrected", 1},
@@ -97,8 +99,17 @@ static double special(const struct agent_view *v, const struct live_gpu_id *g, c
 	return value_of(v, g, "remapped_rows") - value_of(v, g, "remapped_rows_uncorrected");
 }
 
+/* "1g.18gb" of "NVIDIA H200 MIG 1g.18gb". */
+static const char *profile_of(const char *name)
+{
+	static const char mark[] = " MIG ";
+	const char *at = strstr(name, mark);
+	return at ? at + sizeof(mark) - 1 : name;
+}
+
+/* job NULL: none is known. */
 static void write_sample(const struct series_sink *x, const struct agent_view *v,
-			 const struct live_gpu_id *g, double value)
+			 const struct live_gpu_id *g, const char *job, double value)
 {
 	char gpu[16], device[24], instance[16];
 	bool whole = g->parent < 0;
@@ -110,20 +121,34 @@ static void write_sample(const struct series_sink *x, const struct agent_view *v
 	}
 	snprintf(gpu, sizeof(gpu), "%u", of->index);
 	snprintf(device, sizeof(device), "nvidia%u", of->index);
-	snprintf(instance, sizeof(instance), "%u", g->index);
+	snprintf(instance, sizeof(instance), "%d", g->gpu_instance);
 	const struct label labels[] = {
 		{"gpu", gpu},
 		{"UUID", of->uuid},
 		{"pci_bus_id", of->bus_id},
 		{"device", device},
 		{"modelName", of->name},
-		{"GPU_I_PROFILE", whole ? NULL : g->name},
+		{"GPU_I_PROFILE", whole ? NULL : profile_of(g->name)},
 		{"GPU_I_ID", whole ? NULL : instance},
 		{"Hostname", v->host},
 		{"hostname", v->host}, /* since May 2026; its dashboard asks for the other */
 		{"DCGM_FI_DRIVER_VERSION", of->driver},
+		{"hpc_job", job},
+		{"container", g->container[0] ? g->container : NULL},
+		{"namespace", g->pod_namespace[0] ? g->pod_namespace : NULL},
+		{"pod", g->pod[0] ? g->pod : NULL},
 	};
 	series_sample(x, labels, sizeof(labels) / sizeof(labels[0]), value);
+}
+
+/* A sample for each of its jobs, as dcgm-exporter has it. */
+static void write_samples(const struct series_sink *x, const struct agent_view *v,
+			  const struct live_gpu_id *g, double value)
+{
+	if (!g->jobs_len)
+		write_sample(x, v, g, NULL, value);
+	for (size_t i = 0; i < g->jobs_len; i++)
+		write_sample(x, v, g, g->jobs[i], value);
 }
 
 void dcgm_series_write(const struct series_sink *x, const struct agent_view *v)
@@ -141,7 +166,7 @@ void dcgm_series_write(const struct series_sink *x, const struct agent_view *v)
 			if (!begun)
 				series_family(x, row->name, row->type, row->help);
 			begun = true;
-			write_sample(x, v, g, row->times * value);
+			write_samples(x, v, g, row->times * value);
 		}
 	}
 }

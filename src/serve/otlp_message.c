@@ -97,6 +97,7 @@ static const struct attribute_name {
 	{"namespace", "k8s.namespace.name", false},
 	{"pod_uid", "k8s.pod.uid", false},
 	{"container", "container.id", false},
+	{"container_name", "k8s.container.name", false},
 	{"interface", "network.interface.name", false},
 	{"device", "system.device", false},
 	{"mountpoint", "system.filesystem.mountpoint", false},

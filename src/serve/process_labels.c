@@ -34,6 +34,7 @@ void process_labels_of(struct process_labels *ret, const struct live_process *p)
 		{"namespace", there(l->pod_namespace)},
 		{"pod_uid", there(l->pod_uid)},
 		{"container", there(l->container)},
+		{"container_name", there(l->container_name)},
 	};
 	for (size_t i = 0; i < PROCESS_LABELS; i++)
 		ret->list[i] = list[i];

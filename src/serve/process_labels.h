@@ -5,7 +5,7 @@
 #include "serve/series_sink.h"
 #include "session/live_series.h"
 
-#define PROCESS_LABELS 13
+#define PROCESS_LABELS 14
 
 struct process_labels {
 	struct label list[PROCESS_LABELS]; /* values NULL: not known */

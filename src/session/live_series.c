@@ -44,13 +44,15 @@ static void take_process(struct live_series *s, const struct session_view *v,
 	}
 	bool called = p->called && !again;
 	struct proc_labels labels = p->labels;
+	uint64_t named = again ? 0 : p->named;
 	*p = (struct live_process){.pid = row->pid,
 				   .parent = row->parent_pid,
 				   .rank = row->rank,
 				   .start_ns = row->start_ns,
 				   .end_ns = row->end_ns,
 				   .called = called,
-				   .labels = labels};
+				   .labels = labels,
+				   .named = named};
 	snprintf(p->comm, sizeof(p->comm), "%s", live_string(v, row->comm));
 	snprintf(p->script, sizeof(p->script), "%s", live_string(v, row->script));
 }
@@ -134,8 +136,10 @@ static void take_calls(struct live_series *s, const struct session_view *v)
 		struct live_process *p = thread ? process_of(s, thread->pid) : NULL;
 		if (!probe || !p)
 			continue;
-		if (!p->called)
+		if (!p->called) {
 			proc_labels_read(&p->labels, "/proc", (pid_t)p->pid);
+			p->named = 0;
+		}
 		p->called = true;
 		struct live_function *f = function_of(s, v, p->pid, probe, c);
 		f->calls++;
@@ -226,6 +230,7 @@ static void take_gpus(struct live_series *s, const struct session_view *v)
 		if (!g)
 			continue;
 		g->gone = row->gone_ns != 0;
+		g->gpu_instance = row->gpu_instance;
 		snprintf(g->uuid, sizeof(g->uuid), "%s", live_string(v, row->uuid));
 		snprintf(g->name, sizeof(g->name), "%s", live_string(v, row->name));
 		snprintf(g->bus_id, sizeof(g->bus_id), "%s", live_string(v, row->bus_id));

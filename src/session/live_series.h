@@ -19,6 +19,7 @@
 #define SERIES_FUNCTIONS (1 << 13) /* by process and function */
 #define SERIES_PROCESSES (1 << 13)
 #define SERIES_GPUS	 256
+#define SERIES_GPU_JOBS	 8
 #define SERIES_COVERAGES 4096
 #define SERIES_NAME	 128		/* longer names of functions are cut */
 #define SERIES_OLD_NS	 60000000000ULL /* what was not told for so long is left out */
@@ -53,14 +54,20 @@ struct live_process {
 	uint64_t start_ns, end_ns;
 	bool called;		   /* it made calls that are traced: a job */
 	struct proc_labels labels; /* of a job */
+	uint64_t named; /* for who adds to them: what they were looked up in; 0: not yet */
 };
 
 struct live_gpu_id {
 	uint32_t index;
-	int32_t parent; /* -1: no instance */
+	int32_t parent;	      /* -1: no instance */
+	int32_t gpu_instance; /* of an instance: NVML's number, which others call it by */
 	bool gone;
 	char uuid[64], name[64], bus_id[32], driver[32];
 	int32_t xid; /* of the last error that the driver told; 0: none */
+	/* The rest is set by who knows it, "" and 0 else. */
+	char pod[254], pod_namespace[64], container[64]; /* that has it, by Kubernetes */
+	size_t jobs_len;
+	char jobs[SERIES_GPU_JOBS][128]; /* that have it, by their cluster */
 };
 
 /* Of a function that a budget has turned down. */

@@ -57,6 +57,7 @@ static void on_gpu(void *ctx, uint64_t time_ns, const struct gpu_info *info, boo
 	struct pipeline_gpu gpu = {
 		.row = {.index = info->index,
 			.parent = info->parent,
+			.gpu_instance = info->gpu_instance,
 			.memory_bytes = info->memory_bytes,
 			.power_limit_w = info->power_limit_w,
 			.seen_ns = time_ns,

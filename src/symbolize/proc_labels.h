@@ -11,12 +11,13 @@
 /* Strings are "" and numbers -1 where they are not known. */
 struct proc_labels {
 	int32_t rank, local_rank, world_size;
-	char job[LABEL_BYTES];	/* "4711" */
-	char launcher[16];	/* who calls it so: "slurm", "torchrun", "ray", "pbs", "lsf" */
-	char pod[LABEL_BYTES];	/* Kubernetes: by its name, where the process is told it */
-	char pod_namespace[64]; /* likewise */
-	char pod_uid[64];	/* "0f1e2d3c-...": by its control group */
-	char container[65];	/* its number, 64 hexadecimal digits */
+	char job[LABEL_BYTES];	 /* "4711" */
+	char launcher[16];	 /* who calls it so: "slurm", "torchrun", "ray", "pbs", "lsf" */
+	char pod[254];		 /* Kubernetes: by its name, where the process is told it */
+	char pod_namespace[64];	 /* likewise */
+	char container_name[64]; /* a process is not told it: who asks the runtime sets it */
+	char pod_uid[64];	 /* "0f1e2d3c-...": by its control group */
+	char container[65];	 /* its number, 64 hexadecimal digits */
 };
 
 void proc_labels_init(struct proc_labels *l);

@@ -17,11 +17,11 @@ from cgroups import make_cgroup
 from gpu import fake_nvml
 from harness import EACGM, PUSH, expect, main, needs_torch, probes, skip, target, test, PYTHON
 
-# The rows of dcgm-exporter's default table for which there is a counter.
+# The rows of dcgm-exporter's default table that need nothing to happen.
 DCGM = """DEV_SM_CLOCK DEV_MEM_CLOCK DEV_MEMORY_TEMP DEV_GPU_TEMP DEV_POWER_USAGE
 DEV_TOTAL_ENERGY_CONSUMPTION DEV_PCIE_REPLAY_COUNTER DEV_GPU_UTIL DEV_MEM_COPY_UTIL DEV_ENC_UTIL
 DEV_DEC_UTIL DEV_XID_ERRORS DEV_FB_FREE DEV_FB_USED DEV_FB_RESERVED DEV_UNCORRECTABLE_REMAPPED_ROWS
-DEV_CORRECTABLE_REMAPPED_ROWS DEV_ROW_REMAP_FAILURE""".split()
+DEV_CORRECTABLE_REMAPPED_ROWS DEV_ROW_REMAP_FAILURE DEV_VGPU_LICENSE_STATUS""".split()
 
 
 @test("a job that starts under its eyes: who it is, its calls, exactly, and its counters")

@@ -88,6 +88,10 @@ static const char whole[] = "listen: \"[::1]:9999\"\n"
 			    "  file: /var/lib/eacgm/agent.db\n"
 			    "  keep_days: 3\n"
 			    "  max_bytes: 5000000\n"
+			    "kubernetes:\n"
+			    "  kubelet_socket: off\n"
+			    "  runtime_socket: /run/k3s/containerd/containerd.sock\n"
+			    "hpc_job_mapping_dir: /run/slurm-gpus\n"
 			    "dcgm: false\n"
 			    "duration: 1h\n";
 
@@ -114,6 +118,10 @@ static void every_key(void **state)
 	assert_int_equal(o.frozen.most_files, 7);
 	assert_int_equal(o.frozen.most_bytes, 2000000);
 	assert_int_equal(o.frozen.most_age_ns, 72 * 3600000000000ULL);
+	assert_null(o.owners.kubelet);
+	assert_string_equal(o.owners.runtime, "/run/k3s/containerd/containerd.sock");
+	assert_true(!o.owners.kubelet_usual && !o.owners.runtime_usual);
+	assert_string_equal(o.owners.hpc_folder, "/run/slurm-gpus");
 	assert_string_equal(o.pushed.to.url, "https://collector.example/otlp");
 	assert_int_equal(o.pushed.to.interval_ns, 30000000000ULL);
 	assert_string_equal(o.pushed.to.ca_file, "/etc/eacgm/ca.pem");
@@ -154,6 +162,10 @@ static void nothing_told(void **state)
 		assert_null(o.frozen.folder);
 		assert_null(o.pushed.to.url);
 		assert_false(agent_options_profiles(&o));
+		assert_true(o.owners.kubelet_usual && o.owners.runtime_usual);
+		assert_string_equal(o.owners.kubelet,
+				    "/var/lib/kubelet/pod-resources/kubelet.sock");
+		assert_null(o.owners.hpc_folder);
 		args_free(&a);
 		agent_config_free(&c);
 	}
@@ -203,15 +215,16 @@ static void keys(void **state)
 	fails("freeze:\n  colour: x\n",
 	      "a.yaml:2:3: freeze.colour: unknown key (known: folder, before, after, memory_mb, "
 	      "files, max_bytes, max_age)");
-	fails("folder: x\n",
-	      "a.yaml:1:1: folder: unknown key (known: listen, tls, token_file, "
-	      "target, layers, probes, "
-	      "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-	      "freeze, otlp, pprof, parca, profile_interval, store, dcgm, duration)");
+	fails("folder: x\n", "a.yaml:1:1: folder: unknown key (known: listen, tls, token_file, "
+			     "target, layers, probes, "
+			     "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
+			     "freeze, otlp, pprof, parca, profile_interval, store, kubernetes, "
+			     "hpc_job_mapping_dir, dcgm, duration)");
 	fails("freeze.folder: x\n",
 	      "a.yaml:1:1: freeze.folder: unknown key (known: listen, tls, token_file, target, "
 	      "layers, probes, catalogs, everything, budget, detect, "
 	      "alarms_per_hour, least_effect, freeze, otlp, pprof, parca, profile_interval, store, "
+	      "kubernetes, hpc_job_mapping_dir, "
 	      "dcgm, duration)");
 	fails("budget: 1%\nlayers: all\nbudget: 2%\n",
 	      "a.yaml:3:1: budget: given twice (first in line 1)");
@@ -247,6 +260,9 @@ static void values(void **state)
 	      "a.yaml:2:8: pprof.url: 'ftp://x' is no http://HOST:PORT or "
 	      "https://HOST:PORT");
 	fails("otlp: http://x\n", "a.yaml:1:7: otlp: expected keys and values, found text");
+	fails("kubernetes: {runtime_socket: cri.sock}\n",
+	      "a.yaml:1:30: kubernetes.runtime_socket: 'cri.sock' is neither an absolute path nor "
+	      "'off'");
 	fails("dcgm: 1\n", "a.yaml:1:7: dcgm: takes true or false, not '1'");
 	fails("detect: [true]\n", "a.yaml:1:9: detect: expected a value, found a list");
 	fails("listen:\n", "a.yaml:1:8: listen: empty");
@@ -297,7 +313,8 @@ static void files(void **state)
 	fails("a: &x b\n",
 	      "a.yaml:1:1: a: unknown key (known: listen, tls, token_file, target, layers, probes, "
 	      "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-	      "freeze, otlp, pprof, parca, profile_interval, store, dcgm, duration)");
+	      "freeze, otlp, pprof, parca, profile_interval, store, kubernetes, "
+	      "hpc_job_mapping_dir, dcgm, duration)");
 	fails("listen: &x b\n", "a.yaml:1:9: anchors (&name) are not supported");
 	fails("listen: *x\n", "a.yaml:1:9: aliases (*name) are not supported");
 	fails("listen: !!str x\n", "a.yaml:1:9: tags (!name) are not supported");

@@ -219,6 +219,42 @@ static void counters_in_base_units(void **unused)
 	has("eacgm_gpu_", false);
 }
 
+/* Who has a GPU, and who a process is of: set by others, told here. */
+static void owners(void **unused)
+{
+	(void)unused;
+	struct feed_batch b = {0};
+	uint32_t empty = text(&b, ""), layer = text(&b, "torch"), name = text(&b, "f");
+	*vec_push(&b.gpus) = (struct m_gpu){.parent = -1,
+					    .uuid = text(&b, "GPU-1"),
+					    .name = empty,
+					    .bus_id = empty,
+					    .driver = empty};
+	metric(&b, 0, ENTITY_GPU, 0, text(&b, "sm_clock_mhz"));
+	*vec_push(&b.counters) = (struct m_counter){SECOND, 0, 1500};
+	process(&b, 7, text(&b, "python3"), 1, 0);
+	thread(&b, 0, 7);
+	probe(&b, 0, layer, name);
+	call(&b, 0, 0, 0);
+	pass(&b, SECOND);
+	has("hpc_job=", false);
+	has("container_name=", false);
+	struct live_gpu_id *g = &s.gpus.data[0];
+	snprintf(g->pod, sizeof(g->pod), "train-0");
+	snprintf(g->pod_namespace, sizeof(g->pod_namespace), "ml");
+	snprintf(g->container, sizeof(g->container), "main");
+	g->jobs_len = 2;
+	snprintf(g->jobs[0], sizeof(g->jobs[0]), "4711");
+	snprintf(g->jobs[1], sizeof(g->jobs[1]), "4712");
+	struct proc_labels *l = &s.processes.data[0].labels;
+	snprintf(l->container_name, sizeof(l->container_name), "main");
+	process(&b, 7, text(&b, "python3"), 1, 0); /* told again: it keeps its names */
+	pass(&b, 2 * SECOND);
+	has("hpc_job=\"4711\",container=\"main\",namespace=\"ml\",pod=\"train-0\"} 1500\n", true);
+	has("hpc_job=\"4712\",container=\"main\",namespace=\"ml\",pod=\"train-0\"} 1500\n", true);
+	has("container_name=\"main\"} 1\n", true);
+}
+
 static void coverage(struct feed_batch *b, uint32_t of, uint64_t on_ns, uint64_t off_ns)
 {
 	*vec_push(&b->coverages) =
@@ -274,11 +310,8 @@ int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, begin, end)
 	const struct CMUnitTest tests[] = {
-		T(calls_by_name),
-		T(what_has_ended_goes),
-		T(counters_in_base_units),
-		T(steps_that_a_budget_left_out),
-		T(no_room),
+		T(calls_by_name), T(what_has_ended_goes),	   T(counters_in_base_units),
+		T(owners),	  T(steps_that_a_budget_left_out), T(no_room),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -223,7 +223,7 @@ static void values_have_their_units(void **state)
 	       "gpu 0 decoder 7\ngpu 0 energy_mj 123456\ngpu 0 ecc_corrected 3\n"
 	       "gpu 0 rows_corrected 2\ngpu 0 rows_uncorrected 1\ngpu 0 replays 9\n"
 	       "gpu 0 gpm_sm 50\ngpu 0 gpm_tensor 25\ngpu 0 gpm_dram 75\ngpu 0 gpm_pcie_tx_mib 2\n"
-	       "gpu 0 link_crc 4\n");
+	       "gpu 0 link_crc 4\ngpu 0 license 2\n");
 	open_fake(f);
 	run_ticks(f, 50);
 	assert_value(f, "gpu 0", "sm_ratio", 0.87);
@@ -248,6 +248,7 @@ static void values_have_their_units(void **state)
 	assert_value(f, "gpu 0", "pcie_replays", 9);
 	assert_value(f, "gpu 0", "pcie_width", 16);
 	assert_value(f, "gpu 0", "nvlink_crc_errors", 4);
+	assert_value(f, "gpu 0", "vgpu_licensed", 1);
 	assert_value(f, "gpu 0", "gpm_sm_ratio", 0.5);
 	assert_value(f, "gpu 0", "gpm_tensor_ratio", 0.25);
 	assert_value(f, "gpu 0", "gpm_dram_ratio", 0.75);

@@ -66,6 +66,7 @@ enum key {
 	GPM_TENSOR,
 	GPM_DRAM,
 	GPM_PCIE_TX_MIB,
+	LICENSE,
 	KEYS,
 };
 
@@ -107,6 +108,7 @@ static const struct {
 	[GPM_TENSOR] = {"gpm_tensor", 0},
 	[GPM_DRAM] = {"gpm_dram", 0},
 	[GPM_PCIE_TX_MIB] = {"gpm_pcie_tx_mib", 0},
+	[LICENSE] = {"license", 0}, /* 0: there are none here, 1: not licensed, 2: licensed */
 };
 
 struct nvml_device_handle {
@@ -745,6 +747,19 @@ int nvmlDeviceGetFieldValues(nvml_device d, int n, struct nvml_field *ret)
 		if (lost)
 			ret[i].rc = (uint32_t)lost;
 	}
+	return NVML_OK;
+}
+
+int nvmlDeviceGetGridLicensableFeatures_v4(nvml_device d, struct nvml_license *ret)
+{
+	ENTER(d);
+	memset(ret, 0xff, sizeof(*ret));
+	ret->is_supported = d->values[LICENSE] != 0;
+	ret->n = 2;
+	ret->features[0].code = 4; /* compute */
+	ret->features[0].licensed = 1;
+	ret->features[1].code = NVML_LICENSE_VGPU;
+	ret->features[1].licensed = d->values[LICENSE] == 2;
 	return NVML_OK;
 }
 
