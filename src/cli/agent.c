@@ -159,9 +159,9 @@ static void store_events(struct agent *a, const struct session_view *v)
 /* With the lock held. */
 static void store_state(struct agent *a, uint64_t now_ns)
 {
-	const struct live_steps_view *steps = &a->state.steps;
-	bool told = steps->count && agent_series_sees(&a->series, steps->marker);
-	store_tick(a->store, &a->series, told ? steps : NULL, now_ns);
+	const struct live_steps_view *first = a->jobs.len ? &a->jobs.of[0] : NULL;
+	bool told = first && first->count && agent_series_sees(&a->series, first->marker);
+	store_tick(a->store, &a->series, told ? first : NULL, now_ns);
 }
 
 /* ---- what there is at a batch ---- */
@@ -186,7 +186,7 @@ static void on_batch(void *ctx, const struct session_view *v)
 	live_trends_tick(&a->trends, &a->series, now_ns);
 	a->state.learning = a->detect && !session_detect_judges(a->detect);
 	if (now_ns - a->steps_taken_ns > STEPS_NS) {
-		watch_steps_get(a->steps, &a->state.steps);
+		watch_steps_jobs(a->steps, &a->jobs, now_ns);
 		a->steps_taken_ns = now_ns;
 	}
 	if (a->store)
@@ -324,6 +324,7 @@ static struct agent_view view_of(const struct agent *a, const struct beside *b)
 {
 	return (struct agent_view){.series = &a->series,
 				   .state = &a->state,
+				   .jobs = &a->jobs,
 				   .causes = &a->causes,
 				   .host = a->host,
 				   .version = EACGM_VERSION,
@@ -533,13 +534,12 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 	s->start_ns = monotonic_ns();
 	s->job_cpu = s->probe_cpu = s->own_cpu = s->own_rss_bytes = s->learn_left_s = NAN;
 	s->judges = judged != NULL;
-	s->steps.looking = true;
 	if (gethostname(a->host, sizeof(a->host) - 1))
 		a->host[0] = 0;
 	a->incidents = json_array();
 	web_page_policy(&a->policy, "'self'");
 	a->rates = live_rates_new();
-	a->steps = watch_steps_new();
+	a->steps = watch_steps_new(LIVE_JOBS);
 	if (wanted->pushes) {
 		a->events = otlp_events_new();
 		watch_steps_tell(a->steps, &(struct watch_steps_told){a, on_step_end});

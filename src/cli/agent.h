@@ -22,8 +22,9 @@
 
 struct agent {
 	struct outlet err;
-	pthread_mutex_t lock; /* of the next six */
+	pthread_mutex_t lock; /* of the next seven */
 	struct live_state state;
+	struct live_jobs jobs;
 	struct live_series series;
 	struct live_trends trends;
 	json_t *incidents; /* as `report --json` has them, the newest last */
