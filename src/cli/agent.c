@@ -157,11 +157,29 @@ static void store_events(struct agent *a, const struct session_view *v)
 }
 
 /* With the lock held. */
+static struct store_seen seen_by(const struct agent *a,
+				 const struct live_steps_view *told[static LIVE_JOBS])
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < a->jobs.len; i++)
+		if (agent_series_sees(&a->series, a->jobs.of[i].marker))
+			told[n++] = &a->jobs.of[i];
+	return (struct store_seen){.series = &a->series, .steps = told, .steps_len = n};
+}
+
+/* Likewise. */
 static void store_state(struct agent *a, uint64_t now_ns)
 {
-	const struct live_steps_view *first = a->jobs.len ? &a->jobs.of[0] : NULL;
-	bool told = first && first->count && agent_series_sees(&a->series, first->marker);
-	store_tick(a->store, &a->series, told ? first : NULL, now_ns);
+	const struct live_steps_view *told[LIVE_JOBS];
+	const struct store_seen seen = seen_by(a, told);
+	store_tick(a->store, &seen, now_ns);
+}
+
+static void store_end(struct agent *a)
+{
+	const struct live_steps_view *told[LIVE_JOBS];
+	const struct store_seen seen = seen_by(a, told);
+	store_close(a->store, &seen);
 }
 
 /* ---- what there is at a batch ---- */
@@ -206,6 +224,9 @@ static void on_end(void *ctx, const struct session_view *v)
 		flight_end(a->flight, v);
 	if (a->profile)
 		agent_profile_end(a->profile, &a->series, monotonic_ns());
+	pthread_mutex_lock(&a->lock);
+	watch_steps_jobs(a->steps, &a->jobs, monotonic_ns());
+	pthread_mutex_unlock(&a->lock);
 }
 
 static void on_anomaly(void *ctx, const struct anomaly *found)
@@ -569,7 +590,7 @@ void agent_close(struct agent *a)
 	if (a->detect)
 		session_detect_free(a->detect);
 	if (a->store)
-		store_close(a->store, &a->series);
+		store_end(a);
 	live_rates_free(a->rates);
 	watch_steps_free(a->steps);
 	if (a->events)

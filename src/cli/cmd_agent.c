@@ -92,7 +92,7 @@ static const struct opt_def options[] = {
 	 "calls, "
 	 "incidents, events.",
 	 NULL, OPT_FILE},
-	{0, "store-keep", "DAYS", "So long; rows of ten seconds a day at most: 7 unless told.",
+	{0, "store-keep", "DAYS", "So long; rows of ten seconds a day, of a second an hour at most: 7 unless told.",
 	 NULL, 0},
 	{0, "store-bytes", "BYTES", "What it may take: 1 GiB unless told.", NULL, 0},
 	{0, "no-dcgm", NULL, "Leave out GPUs by the names of NVIDIA's dcgm-exporter.", NULL, 0},
