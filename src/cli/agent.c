@@ -334,8 +334,10 @@ static void ask_beside(struct agent *a, struct beside *ret)
 	*ret = (struct beside){.pushed_len = 0};
 	if (a->flight)
 		flight_stats(a->flight, &ret->frozen);
+	pthread_mutex_lock(&a->push_lock);
 	if (a->push)
 		agent_push_stats(a->push, &ret->pushed[ret->pushed_len++]);
+	pthread_mutex_unlock(&a->push_lock);
 	if (a->profile)
 		agent_profile_stats(a->profile, &ret->pushed[ret->pushed_len++]);
 }
@@ -550,6 +552,7 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 	struct flight_options *frozen = wanted->frozen;
 	struct store_options *stored = wanted->stored;
 	pthread_mutex_init(&a->lock, NULL);
+	pthread_mutex_init(&a->push_lock, NULL);
 	notify_open(&a->notify);
 	outlet_open(&a->err, STDERR_FILENO, WAIT_BYTES);
 	s->start_ns = monotonic_ns();
@@ -601,7 +604,24 @@ void agent_close(struct agent *a)
 	buf_free(&a->policy);
 	notify_close(&a->notify);
 	outlet_close(&a->err, ERR_WAIT_NS);
+	pthread_mutex_destroy(&a->push_lock);
 	pthread_mutex_destroy(&a->lock);
+}
+
+struct agent_push *agent_exchange_push(struct agent *a, struct agent_push *p)
+{
+	pthread_mutex_lock(&a->push_lock);
+	struct agent_push *ret = a->push;
+	a->push = p;
+	pthread_mutex_unlock(&a->push_lock);
+	return ret;
+}
+
+void agent_name_as_dcgm(struct agent *a, bool does)
+{
+	pthread_mutex_lock(&a->lock);
+	a->dcgm = does;
+	pthread_mutex_unlock(&a->lock);
 }
 
 size_t agent_lookers(struct agent *a, struct session_live ret[static SESSION_DETECT_LOOKERS])

@@ -21,7 +21,7 @@
 #define RETAIN_S 10 /* how often what is too old goes */
 
 struct store {
-	struct store_options options;
+	struct store_options options; /* its limits are of the lock */
 	pthread_t thread;
 	bool started;
 	pthread_mutex_t lock; /* of the next six */
@@ -129,8 +129,10 @@ int store_open(struct store **ret, const struct store_options *o, struct err *e)
 static void retain(struct store *s, int64_t time_s)
 {
 	bool names;
+	pthread_mutex_lock(&s->lock);
 	const struct store_limits limits = {.keep_s = (int64_t)s->options.keep_s,
 					    .bytes = (int64_t)s->options.most_bytes};
+	pthread_mutex_unlock(&s->lock);
 	store_retain(s->writer.db, &limits, time_s, &names);
 	if (names)
 		store_writer_forget(&s->writer);
@@ -277,6 +279,14 @@ void store_incident(struct store *s, const struct incident_said *told)
 	int64_t offset = offset_ns();
 	pthread_mutex_lock(&s->lock);
 	store_rollup_incident(&s->rollup, told, offset);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void store_limit(struct store *s, uint64_t keep_s, uint64_t most_bytes)
+{
+	pthread_mutex_lock(&s->lock);
+	s->options.keep_s = keep_s;
+	s->options.most_bytes = most_bytes;
 	pthread_mutex_unlock(&s->lock);
 }
 

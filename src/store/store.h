@@ -32,6 +32,9 @@ void store_close(struct store *s, const struct store_seen *seen);
 /* Of what is known, from one thread; now_ns: of CLOCK_MONOTONIC. Does nothing but once a second. */
 void store_tick(struct store *s, const struct store_seen *seen, uint64_t now_ns);
 
+/* From any thread: the options' limits are these from now on. */
+void store_limit(struct store *s, uint64_t keep_s, uint64_t most_bytes);
+
 /* From any thread. time_ns: of CLOCK_MONOTONIC, 0: now. */
 void store_event(struct store *s, uint64_t time_ns, const char *entity, const char *name,
 		 const char *text);
