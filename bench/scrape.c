@@ -96,6 +96,7 @@ int main(int argc, char **argv)
 {
 	static struct live_series s;
 	static const struct live_state state;
+	static const struct live_jobs jobs;
 	static const struct agent_causes causes;
 	uint64_t took_ns[TIMES];
 	size_t n[4], samples = 0, bytes = 0;
@@ -114,6 +115,7 @@ int main(int argc, char **argv)
 		uint64_t began_ns = monotonic_ns();
 		agent_series_write(&sink, &(struct agent_view){.series = &s,
 							       .state = &state,
+							       .jobs = &jobs,
 							       .causes = &causes,
 							       .host = "host",
 							       .version = "1",
@@ -126,8 +128,12 @@ int main(int argc, char **argv)
 	qsort(took_ns, TIMES, sizeof(took_ns[0]), compare);
 	printf("%zu samples, %zu bytes, %.2f ms (%.2f at most)\n", samples, bytes,
 	       (double)took_ns[MIDDLE] / 1e6, (double)took_ns[TIMES - 1] / 1e6);
-	measure_otlp(&(struct agent_view){
-		.series = &s, .state = &state, .causes = &causes, .host = "host", .version = "1"});
+	measure_otlp(&(struct agent_view){.series = &s,
+					  .state = &state,
+					  .jobs = &jobs,
+					  .causes = &causes,
+					  .host = "host",
+					  .version = "1"});
 	live_series_free(&s);
 	return 0;
 }

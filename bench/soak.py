@@ -1,17 +1,28 @@
 """A soak of `eacgm agent`: jobs that live, processes that are born and die every second, a scrape each
-second, for as long as is asked; memory, descriptors and threads of the agent over time.
+second, and a `kill -9` of the agent each minute, for as long as is asked.
 
-usage: soak.py EACGM [--minutes M] [--jobs N] [--births PER_S] [--out FILE.json] [-- AGENT OPTION...]
+usage: soak.py EACGM [--seconds S] [--kill-every S] [--jobs N] [--births PER_S] [--out FILE.jsonl]
+               [-- AGENT OPTION...]
 
-Ends with one line: the agent's memory in the last third of the time beside the middle third (the
-first is its start), its descriptors and threads at both, the slowest scrape, and what was lost. A
-process that is born is a Python that imports PyTorch every tenth time, else one that ends at once.
+A line for each life of the agent: its memory in the last third beside the middle third (the first
+is its start), its descriptors and threads at both, the slowest scrape, how many jobs have steps,
+what was lost; and of its end by `kill -9` how far the store's newest row was behind, how long
+probes stayed in a job, and how long until the next one served. The last life ends by SIGTERM.
+`--kill-every 0` has it live once. --out gets all of it, a JSON object a line.
+
+Fails (exit status 1, a line for each reason) where memory grew by more than 5 % or above 128 MB,
+descriptors by more than 10 %, a store lacked more than its last second and what a scrape's period may
+hide, or was damaged, or a probe stayed. A process that is born is a Python that imports PyTorch
+every tenth time, else one that ends at once.
 """
 import argparse
+import array
+import collections
 import json
 import os
 import re
 import signal
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -23,12 +34,22 @@ JOB = """
 import sys, time, torch
 torch.set_num_threads(1)
 m = torch.nn.Linear(64, 64)
+o = torch.optim.SGD(m.parameters(), 0.01)
 while True:
+    o.zero_grad()
     m(torch.randn(8, 64)).sum().backward()
+    o.step()
     time.sleep(0.01)
 """
 SHORT = "import sys"
 TORCH = "import torch; torch.randn(8, 8) @ torch.randn(8, 8)"
+TRAP = 0xcc  # what a probe puts in place of an instruction's first byte
+PAGE = os.sysconf("SC_PAGE_SIZE")
+MEMORY_RATIO, MEMORY_BYTES = 1.05, 128e6
+DESCRIPTORS_RATIO = 1.1  # some are of each process, also of those that others start here
+BEHIND_S = 2  # a row is of a whole second: it is up to one old before the next is due
+PROBES_S = 30  # the kernel takes them out, and the guard is there for ten seconds; no other tracer may run
+SHORTEST_S = 30  # a life in which thirds say something
 
 
 def state_of(pid):
@@ -46,71 +67,241 @@ def scrape(port):
     return time.monotonic() - began, text
 
 
-def start(eacgm, options, log):
-    p = subprocess.Popen([eacgm, "agent", "--listen", "127.0.0.1:0", *options], stderr=log,
-                         stdout=log)
+def own_pages(pid, start, end):
+    """Pages of a mapping of a file that are the process's own, as those are that were written to
+    (Documentation/admin-guide/mm/pagemap.rst)."""
+    entries = array.array("Q")
+    with open("/proc/%d/pagemap" % pid, "rb", 0) as f:
+        f.seek(start // PAGE * 8)
+        entries.frombytes(f.read((end - start) // PAGE * 8))
+    return [start + i * PAGE for i, entry in enumerate(entries)
+            if entry >> 63 and not entry >> 61 & 1]
+
+
+def traps_in(pid, start, end, path, offset):
+    """How many instructions of a mapping are not as in the file, but a breakpoint."""
+    found = 0
+    try:
+        with open("/proc/%d/mem" % pid, "rb", 0) as mem, open(path, "rb") as f:
+            for at in own_pages(pid, start, end):
+                mem.seek(at)
+                f.seek(offset + at - start)
+                found += sum(a != b and b == TRAP for a, b in zip(f.read(PAGE), mem.read(PAGE)))
+    except OSError:
+        pass
+    return found
+
+
+def traps_of(pid):
+    """Of each file of a process."""
+    found = collections.Counter()
+    with open("/proc/%d/maps" % pid) as f:
+        for line in f:
+            parts = line.split(maxsplit=5)
+            if "x" not in parts[1] or len(parts) < 6 or not parts[5].startswith("/"):
+                continue
+            start, end = (int(x, 16) for x in parts[0].split("-"))
+            path = parts[5].strip()
+            found[os.path.basename(path)] += traps_in(pid, start, end, path, int(parts[2], 16))
+    return +found
+
+
+def probes_go(pid):
+    """Seconds until no probe is in a process, at most PROBES_S; those that are left."""
+    began = time.monotonic()
     while True:
-        log.seek(0)
-        said = log.read()
-        if "attached to" in said:
-            return p, int(re.search(r"127\.0\.0\.1:(\d+)", said).group(1))
-        if p.poll() is not None:
-            sys.exit(said)
-        time.sleep(0.05)
+        left = traps_of(pid)
+        took = time.monotonic() - began
+        if not left or took > PROBES_S:
+            return took, left
 
 
-def mean(rows, key):
-    return statistics.mean(row[key] for row in rows)
+class Store:
+    def __init__(self, path):
+        self.path = path
+
+    def ask(self, sql):
+        with sqlite3.connect("file:%s?mode=ro" % self.path, uri=True, timeout=10) as db:
+            return db.execute(sql).fetchone()[0]
+
+    def newest(self):
+        return self.ask("SELECT max(time) FROM counters_1s")
+
+    def bytes(self):
+        return self.ask("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
+
+    def whole(self):
+        return self.ask("PRAGMA integrity_check") == "ok"
+
+
+class Life:
+    """One agent, from its start to its end."""
+
+    def __init__(self, number, eacgm, options):
+        self.number, self.rows, self.slowest, self.text = number, [], 0, ""
+        self.began = time.monotonic()
+        self.log = tempfile.TemporaryFile("w+")
+        self.p = subprocess.Popen([eacgm, "agent", "--listen", "127.0.0.1:0", *options],
+                                  stderr=self.log, stdout=self.log)
+        while "attached to" not in self.said():
+            if self.p.poll() is not None:
+                sys.exit(self.said())
+            time.sleep(0.05)
+        self.port = int(re.search(r"127\.0\.0\.1:(\d+)", self.said()).group(1))
+        self.started_s = time.monotonic() - self.began
+        self.look()
+
+    def said(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def look(self):
+        took, self.text = scrape(self.port)
+        self.slowest = max(self.slowest, took)
+        self.rows.append(dict(state_of(self.p.pid), at_s=time.monotonic() - self.began,
+                              samples=self.text.count("\n")))
+
+    def killed(self, store, job):
+        had = traps_of(job)
+        self.p.kill()
+        at = time.time()
+        self.p.wait()
+        behind = at - store.newest()
+        took, left = probes_go(job)
+        return {"behind_s": behind, "probes": sum(had.values()), "probes_s": took, "probes_left": left}
+
+    def ended(self):
+        self.p.send_signal(signal.SIGTERM)
+        return {"status": self.p.wait(60)}
+
+    def summary(self, end):
+        third = len(self.rows) // 3
+        middle, last = self.rows[third:2 * third], self.rows[2 * third:]
+        lost = re.search(r"^eacgm_lost_events_total (\S+)", self.text, re.M)
+        steps = re.findall(r'^eacgm_steps_total\{pid="(\d+)"', self.text, re.M)
+        ret = {"life": self.number, "seconds": time.monotonic() - self.began,
+               "started_s": self.started_s, "slowest_scrape_s": self.slowest,
+               "jobs_with_steps": len(set(steps)), "lost": float(lost.group(1)) if lost else None,
+               "most_rss": max(row["rss"] for row in self.rows),
+               "samples": self.rows[-1]["samples"], **end}
+        for key in ("rss", "fds", "threads"):
+            ret[key] = [statistics.mean(row[key] for row in part) for part in (middle or last, last)]
+        return ret
+
+
+def wrong_with(s, asked_s):
+    """What a life's summary says against it."""
+    long = s["seconds"] >= SHORTEST_S and asked_s >= SHORTEST_S
+    return [why for bad, why in (
+        (long and s["rss"][1] > MEMORY_RATIO * s["rss"][0],
+         "memory grew from %.1f to %.1f MB" % tuple(v / 1e6 for v in s["rss"])),
+        (s["most_rss"] > MEMORY_BYTES, "memory of %.1f MB" % (s["most_rss"] / 1e6)),
+        (long and s["fds"][1] > DESCRIPTORS_RATIO * s["fds"][0],
+         "descriptors grew from %.1f to %.1f" % tuple(s["fds"])),
+        (s.get("behind_s", 0) > BEHIND_S, "the store lacks %.1f s" % s.get("behind_s", 0)),
+        (s.get("probes_left"), "probes stayed in a job: " + ", ".join(
+            "%d of %s" % (n, path) for path, n in s.get("probes_left", {}).items())),
+        (s.get("status", 0) != 0, "exit status %d" % s.get("status", 0)),
+    ) if bad]
+
+
+def told(s):
+    line = ("life %d: %.0f s, started in %.1f s, memory %.1f to %.1f MB (%+.1f %%, %.1f at most), "
+            "descriptors %.1f to %.1f, threads %.1f to %.1f, %d samples, slowest scrape %.0f ms, "
+            "steps of %d jobs, lost %s"
+            % (s["life"], s["seconds"], s["started_s"], s["rss"][0] / 1e6, s["rss"][1] / 1e6,
+               100 * (s["rss"][1] / s["rss"][0] - 1), s["most_rss"] / 1e6, *s["fds"],
+               *s["threads"], s["samples"], 1e3 * s["slowest_scrape_s"], s["jobs_with_steps"],
+               s["lost"]))
+    if "behind_s" in s:
+        line += ("; killed: the store's newest row %.2f s behind, %d probes of a job gone within %.1f s"
+                 % (s["behind_s"], s["probes"], s["probes_s"]))
+    return line
+
+
+class Soak:
+    def __init__(self, o, folder):
+        self.o = o
+        self.store = Store(os.path.join(folder, "soak.db"))
+        self.options = ["--store", self.store.path, *o.options]
+        self.jobs, self.young, self.births, self.lives, self.wrong = [], [], 0, [], []
+        self.life = None
+        self.out = open(o.out, "w") if o.out else None
+
+    def start(self):
+        return Life(len(self.lives) + 1, self.o.eacgm, self.options)
+
+    def bear(self):
+        for _ in range(max(1, round(self.o.births))):
+            self.births += 1
+            self.young.append(subprocess.Popen(
+                [self.o.python, "-c", SHORT if self.births % 10 else TORCH]))
+        self.young = [child for child in self.young if child.poll() is None]
+
+    def over(self, life, end):
+        s = life.summary(end)
+        self.lives.append(s)
+        wrong = wrong_with(s, self.o.kill_every or self.o.seconds)
+        self.wrong += ["life %d: %s" % (s["life"], why) for why in wrong]
+        print(told(s) + "".join("; WRONG: " + why for why in wrong), flush=True)
+        if self.out:
+            self.out.write(json.dumps(dict(s, rows=life.rows)) + "\n")
+            self.out.flush()
+
+    def run(self):
+        o = self.o
+        self.life = life = self.start()
+        self.jobs = [subprocess.Popen([o.python, "-c", JOB]) for _ in range(o.jobs)]
+        began = time.monotonic()
+        while time.monotonic() - began < o.seconds:
+            tick = time.monotonic()
+            self.bear()
+            life.look()
+            if o.kill_every and tick - life.began > o.kill_every:
+                job = self.jobs[len(self.lives) % len(self.jobs)]
+                self.over(life, life.killed(self.store, job.pid))
+                self.life = life = self.start()
+            time.sleep(max(0, tick + 1 - time.monotonic()))
+        self.over(life, life.ended())
+
+    def end(self):
+        for child in self.jobs + self.young + ([self.life.p] if self.life else []):
+            child.kill()
+            child.wait()
+
+    def conclude(self):
+        if not self.store.whole():
+            self.wrong.append("the store is damaged")
+        kills = [s for s in self.lives if "behind_s" in s]
+        print("%.0f s, %d processes born, %d lives, %d by kill -9: memory %.1f MB at most, the store "
+              "%.2f s behind at most, %.1f MB, slowest scrape %.0f ms, lost %.0f; %s"
+              % (self.o.seconds, self.births, len(self.lives), len(kills),
+                 max(s["most_rss"] for s in self.lives) / 1e6,
+                 max((s["behind_s"] for s in kills), default=0),
+                 self.store.bytes() / 1e6,
+                 1e3 * max(s["slowest_scrape_s"] for s in self.lives),
+                 sum(s["lost"] or 0 for s in self.lives),
+                 "; ".join(["WRONG: " + why for why in self.wrong]) or "all as it is to be"))
+        return 1 if self.wrong else 0
 
 
 def main():
-    a = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    a = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     a.add_argument("eacgm")
-    a.add_argument("--minutes", type=float, default=60)
+    a.add_argument("--seconds", type=float, default=3600)
+    a.add_argument("--kill-every", type=float, default=60)
     a.add_argument("--jobs", type=int, default=5)
     a.add_argument("--births", type=float, default=5)
     a.add_argument("--python", default="/usr/bin/python3")
     a.add_argument("--out")
     a.add_argument("options", nargs="*")
-    o = a.parse_args()
-    jobs, rows, young, slowest, births, text = [], [], [], 0, 0, ""
-    with tempfile.TemporaryFile("w+") as log:
-        p, port = start(o.eacgm, o.options, log)
+    with tempfile.TemporaryDirectory(prefix="eacgm-soak-") as folder:
+        soak = Soak(a.parse_args(), folder)
         try:
-            jobs = [subprocess.Popen([o.python, "-c", JOB]) for _ in range(o.jobs)]
-            began = told = time.monotonic()
-            while time.monotonic() - began < 60 * o.minutes:
-                for _ in range(max(1, round(o.births))):
-                    births += 1
-                    young.append(subprocess.Popen([o.python, "-c",
-                                                   SHORT if births % 10 else TORCH]))
-                young = [child for child in young if child.poll() is None]
-                took, text = scrape(port)
-                slowest = max(slowest, took)
-                rows.append(dict(state_of(p.pid), at_s=time.monotonic() - began,
-                                 samples=text.count("\n")))
-                if time.monotonic() - told > 60:
-                    told = time.monotonic()
-                    print("%.0f min: %r" % ((told - began) / 60, rows[-1]), flush=True)
-                time.sleep(1)
+            soak.run()
         finally:
-            for child in jobs + young:
-                child.kill()
-                child.wait()
-            p.send_signal(signal.SIGTERM)
-            status = p.wait(60)
-    third = len(rows) // 3
-    middle, last = rows[third:2 * third], rows[2 * third:]
-    lost = re.search(r"^eacgm_lost_events_total (\S+)", text, re.M).group(1)
-    print("%.0f minutes, %d processes born: memory %+.1f %% (%.1f to %.1f MB, %.1f at most), "
-          "descriptors %.1f to %.1f, threads %.1f to %.1f, slowest scrape %.0f ms, lost %s, exit %d"
-          % (o.minutes, births, 100 * (mean(last, "rss") / mean(middle, "rss") - 1),
-             mean(middle, "rss") / 1e6, mean(last, "rss") / 1e6,
-             max(row["rss"] for row in rows) / 1e6, mean(middle, "fds"), mean(last, "fds"),
-             mean(middle, "threads"), mean(last, "threads"), 1e3 * slowest, lost, status))
-    if o.out:
-        with open(o.out, "w") as f:
-            json.dump(rows, f)
+            soak.end()
+        sys.exit(soak.conclude())
 
 
 if __name__ == "__main__":

@@ -157,11 +157,29 @@ static void store_events(struct agent *a, const struct session_view *v)
 }
 
 /* With the lock held. */
+static struct store_seen seen_by(const struct agent *a,
+				 const struct live_steps_view *told[static LIVE_JOBS])
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < a->jobs.len; i++)
+		if (agent_series_sees(&a->series, a->jobs.of[i].marker))
+			told[n++] = &a->jobs.of[i];
+	return (struct store_seen){.series = &a->series, .steps = told, .steps_len = n};
+}
+
+/* Likewise. */
 static void store_state(struct agent *a, uint64_t now_ns)
 {
-	const struct live_steps_view *steps = &a->state.steps;
-	bool told = steps->count && agent_series_sees(&a->series, steps->marker);
-	store_tick(a->store, &a->series, told ? steps : NULL, now_ns);
+	const struct live_steps_view *told[LIVE_JOBS];
+	const struct store_seen seen = seen_by(a, told);
+	store_tick(a->store, &seen, now_ns);
+}
+
+static void store_end(struct agent *a)
+{
+	const struct live_steps_view *told[LIVE_JOBS];
+	const struct store_seen seen = seen_by(a, told);
+	store_close(a->store, &seen);
 }
 
 /* ---- what there is at a batch ---- */
@@ -188,7 +206,7 @@ static void on_batch(void *ctx, const struct session_view *v)
 	live_trends_tick(&a->trends, &a->series, now_ns);
 	a->state.learning = a->detect && !session_detect_judges(a->detect);
 	if (now_ns - a->steps_taken_ns > STEPS_NS) {
-		watch_steps_get(a->steps, &a->state.steps);
+		watch_steps_jobs(a->steps, &a->jobs, now_ns);
 		a->steps_taken_ns = now_ns;
 	}
 	if (a->store)
@@ -208,6 +226,9 @@ static void on_end(void *ctx, const struct session_view *v)
 		flight_end(a->flight, v);
 	if (a->profile)
 		agent_profile_end(a->profile, &a->series, monotonic_ns());
+	pthread_mutex_lock(&a->lock);
+	watch_steps_jobs(a->steps, &a->jobs, monotonic_ns());
+	pthread_mutex_unlock(&a->lock);
 }
 
 static void on_anomaly(void *ctx, const struct anomaly *found)
@@ -315,8 +336,10 @@ static void ask_beside(struct agent *a, struct beside *ret)
 	*ret = (struct beside){.pushed_len = 0};
 	if (a->flight)
 		flight_stats(a->flight, &ret->frozen);
+	pthread_mutex_lock(&a->push_lock);
 	if (a->push)
 		agent_push_stats(a->push, &ret->pushed[ret->pushed_len++]);
+	pthread_mutex_unlock(&a->push_lock);
 	if (a->profile)
 		ret->pushed_len += agent_profile_stats(a->profile, &ret->pushed[ret->pushed_len]);
 }
@@ -326,6 +349,7 @@ static struct agent_view view_of(const struct agent *a, const struct beside *b)
 {
 	return (struct agent_view){.series = &a->series,
 				   .state = &a->state,
+				   .jobs = &a->jobs,
 				   .causes = &a->causes,
 				   .host = a->host,
 				   .version = EACGM_VERSION,
@@ -530,18 +554,18 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 	struct flight_options *frozen = wanted->frozen;
 	struct store_options *stored = wanted->stored;
 	pthread_mutex_init(&a->lock, NULL);
+	pthread_mutex_init(&a->push_lock, NULL);
 	notify_open(&a->notify);
 	outlet_open(&a->err, STDERR_FILENO, WAIT_BYTES);
 	s->start_ns = monotonic_ns();
 	s->job_cpu = s->probe_cpu = s->own_cpu = s->own_rss_bytes = s->learn_left_s = NAN;
 	s->judges = judged != NULL;
-	s->steps.looking = true;
 	if (gethostname(a->host, sizeof(a->host) - 1))
 		a->host[0] = 0;
 	a->incidents = json_array();
 	web_page_policy(&a->policy, "'self'");
 	a->rates = live_rates_new();
-	a->steps = watch_steps_new();
+	a->steps = watch_steps_new(LIVE_JOBS);
 	a->owners = agent_owners_new(wanted->owners, agent_say, a);
 	if (wanted->pushes) {
 		a->events = otlp_events_new();
@@ -573,7 +597,7 @@ void agent_close(struct agent *a)
 	if (a->detect)
 		session_detect_free(a->detect);
 	if (a->store)
-		store_close(a->store, &a->series);
+		store_end(a);
 	live_rates_free(a->rates);
 	watch_steps_free(a->steps);
 	if (a->events)
@@ -584,7 +608,24 @@ void agent_close(struct agent *a)
 	buf_free(&a->policy);
 	notify_close(&a->notify);
 	outlet_close(&a->err, ERR_WAIT_NS);
+	pthread_mutex_destroy(&a->push_lock);
 	pthread_mutex_destroy(&a->lock);
+}
+
+struct agent_push *agent_exchange_push(struct agent *a, struct agent_push *p)
+{
+	pthread_mutex_lock(&a->push_lock);
+	struct agent_push *ret = a->push;
+	a->push = p;
+	pthread_mutex_unlock(&a->push_lock);
+	return ret;
+}
+
+void agent_name_as_dcgm(struct agent *a, bool does)
+{
+	pthread_mutex_lock(&a->lock);
+	a->dcgm = does;
+	pthread_mutex_unlock(&a->lock);
 }
 
 size_t agent_lookers(struct agent *a, struct session_live ret[static SESSION_DETECT_LOOKERS])

@@ -23,8 +23,9 @@
 
 struct agent {
 	struct outlet err;
-	pthread_mutex_t lock; /* of the next six */
+	pthread_mutex_t lock; /* of the next seven */
 	struct live_state state;
+	struct live_jobs jobs;
 	struct live_series series;
 	struct live_trends trends;
 	json_t *incidents; /* as `report --json` has them, the newest last */
@@ -35,7 +36,8 @@ struct agent {
 	struct session_detect *detect; /* NULL: nothing is judged */
 	struct flight *flight;	       /* NULL: nothing is frozen; of any thread */
 	struct otlp_events *events;    /* NULL: nothing is pushed; of any thread */
-	struct agent_push *push;       /* likewise; set by the host before the session begins */
+	pthread_mutex_t push_lock;     /* of the next one */
+	struct agent_push *push;       /* NULL likewise; agent_exchange_push */
 	struct agent_profile *profile; /* NULL: no profiles are; set likewise */
 	struct store *store;	       /* NULL: nothing is kept; of any thread */
 	struct agent_owners *owners;   /* NULL: nobody is asked whose things are */
@@ -43,7 +45,7 @@ struct agent {
 	uint64_t steps_taken_ns;
 	char host[AGENT_HOST_BYTES];
 	struct buf policy; /* the page's, for the server's thread */
-	bool dcgm;
+	bool dcgm;	   /* of the lock */
 };
 
 /* NULL where that is not done; what they call is set by agent_open. */
@@ -62,6 +64,12 @@ void agent_close(struct agent *a);
 /* For the session: who looks at its rows, at most SESSION_DETECT_LOOKERS; returns how many. */
 size_t agent_lookers(struct agent *a, struct session_live ret[static SESSION_DETECT_LOOKERS]);
 void agent_say(void *agent, const char *sentence);
+
+/* From any thread. What is pushed to another receiver from now on; returns the one before, which is
+ * the caller's to close. */
+struct agent_push *agent_exchange_push(struct agent *a, struct agent_push *p);
+/* From any thread. Whether GPUs have dcgm-exporter's names too. */
+void agent_name_as_dcgm(struct agent *a, bool does);
 
 /* Appends all metrics as a message of OTLP; offset_ns: CLOCK_REALTIME - CLOCK_MONOTONIC,
  * the same each time. */

@@ -6,10 +6,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/agent.h"
 #include "cli/agent_config.h"
 #include "cli/agent_options.h"
+#include "cli/agent_reload.h"
+#include "base/thread.h"
 #include "cli/alarm_options.h"
 #include "cli/options.h"
 #include "cli/session_host.h"
@@ -28,8 +31,12 @@ static const char *const description[] = {
 	"What tracing costs the jobs is kept within a budget, 1 % of their processor time unless "
 	"told otherwise. With --detect there is no budget, and what is not normal is looked for as "
 	"'eacgm watch' does, and counted by its cause.",
-	"It ends on Ctrl-C or SIGTERM; no probe stays. With -c, SIGHUP ends it too if the file can "
-	"be used, for who starts it again (systemd); if not, one line says so and it goes on.",
+	"It ends on Ctrl-C or SIGTERM; no probe stays. With -c, SIGHUP has the file read again: "
+	"another budget, receiver, certificate, token, address or limit is taken over; for others "
+	"it "
+	"ends, for who starts it again (systemd). If the file cannot be used, one line says so and "
+	"it "
+	"goes on.",
 	NULL,
 };
 
@@ -104,8 +111,9 @@ static const struct opt_def options[] = {
 	 "calls, "
 	 "incidents, events.",
 	 NULL, OPT_FILE},
-	{0, "store-keep", "DAYS", "So long; rows of ten seconds a day at most: 7 unless told.",
-	 NULL, 0},
+	{0, "store-keep", "DAYS",
+	 "So long; rows of ten seconds a day, of a second an hour at most: 7 unless told.", NULL,
+	 0},
 	{0, "store-bytes", "BYTES", "What it may take: 1 GiB unless told.", NULL, 0},
 	{0, "kubelet-socket", "PATH",
 	 "Ask the kubelet there which pod has which GPU; 'off': do not. Where it usually is, if it "
@@ -147,6 +155,7 @@ struct wanted {
 	struct target target;
 	struct agent_options options;
 	struct session_options session;
+	uint64_t catalog_sum;
 };
 
 /* All that there are but interpreters: one alone makes no AI job. */
@@ -224,6 +233,7 @@ static int wanted_make(struct wanted *w, const struct args *given, struct err *e
 		return blamed(w, given, "listen", "listen", EXIT_USAGE, e);
 	if (catalog_from_args(&w->catalog, &w->args, e))
 		return blamed(w, given, "catalog", "probe", 1, e);
+	w->catalog_sum = w->catalog.files_sum;
 	if (layers_from_args(&w->session.layers, &w->catalog, &w->args, e))
 		return blamed(w, given, "layers", "layers", EXIT_USAGE, e);
 	if (target_parse(&w->target, &w->args, e))
@@ -237,23 +247,228 @@ static int wanted_make(struct wanted *w, const struct args *given, struct err *e
 struct running {
 	struct agent agent;
 	const struct args *given;
+	struct http_server *server;
+	struct session *session;
+	/* All that was wanted and is in use: strings of what runs are theirs. */
+	VEC(struct wanted *) kept;
+	struct wanted *now;	/* what was read last */
+	struct wanted *pushing; /* whose receiver is pushed to */
+	pthread_t closer;	/* of the receiver before, while there is one */
+	bool closes;
 };
 
-/* SIGHUP: privileges are given up, so that this process can make no other session and start no
- * other program. It ends for who starts it again, unless that one would not start. */
+static int listen_for(struct running *r, const struct wanted *w, const int *socket,
+		      struct http_server **ret, struct err *e)
+{
+	const struct agent_address *where = &w->options.where;
+	const struct http_server_options o = {.address = where->address,
+					      .port = where->port,
+					      .cert_file = where->cert_file,
+					      .key_file = where->key_file,
+					      .token_file = where->token_file,
+					      .socket = socket,
+					      .routes = agent_routes,
+					      .routes_len = agent_routes_len,
+					      .ctx = &r->agent};
+	return http_server_open(ret, &o, e);
+}
+
+static void say_address(struct running *r)
+{
+	const struct agent_address *where = &r->now->options.where;
+	bool v6 = strchr(where->address, ':') != NULL;
+	char *text = xasprintf(v6 ? "serves %s://[%s]:%u/metrics%s" : "serves %s://%s:%u/metrics%s",
+			       where->cert_file ? "https" : "http", where->address,
+			       http_server_port(r->server),
+			       where->token_file ? ", to who says the token" : "");
+	agent_say(&r->agent, text);
+	free(text);
+	notify_keep_socket(&r->agent.notify, http_server_socket(r->server));
+}
+
+static void say_push(struct running *r, const char *what, const char *url, const char *how,
+		     uint64_t each_ns)
+{
+	char *text = xasprintf("pushes %sto %s%s each %llu s", what, url, how,
+			       (unsigned long long)(each_ns / 1000000000));
+	agent_say(&r->agent, text);
+	free(text);
+}
+
+static void say_profiles(struct running *r)
+{
+	const struct agent_options *o = &r->now->options;
+	uint64_t each_ns = o->profiled.interval_ns;
+	for (size_t i = 0; i < PROFILE_SERVERS; i++)
+		if (o->profiled.servers[i].url)
+			say_push(r, "profiles ", o->profiled.servers[i].url, "", each_ns);
+	if (o->pushed.profiles)
+		say_push(r, "profiles ", o->pushed.to.url, " by OTLP", each_ns);
+}
+
+static void say_otlp(struct running *r)
+{
+	const struct push_wanted *to = &r->now->options.pushed.to;
+	if (to->url)
+		say_push(r, "", to->url, " by OTLP", to->interval_ns);
+}
+
+/* ---- SIGHUP ---- */
+
+static void *close_push(void *push)
+{
+	agent_push_close(push);
+	return NULL;
+}
+
+static void await_closer(struct running *r)
+{
+	if (r->closes)
+		pthread_join(r->closer, NULL);
+	r->closes = false;
+}
+
+/* What no string is in use of. */
+static void drop_wanted(struct running *r)
+{
+	size_t left = 1; /* the session's is the first */
+	for (size_t i = 1; i < r->kept.len; i++) {
+		struct wanted *w = r->kept.data[i];
+		if (w == r->now || w == r->pushing) {
+			r->kept.data[left++] = w;
+			continue;
+		}
+		wanted_free(w);
+		free(w);
+	}
+	r->kept.len = left;
+}
+
+/* The receiver before gets the last there is, and may take its time: on a thread of its own. Takes
+ * what was opened. */
+static int push_elsewhere(struct running *r, struct agent_push *p, struct err *e)
+{
+	int rc = agent_push_start(p, e);
+	if (rc) {
+		agent_push_close(p);
+		return rc;
+	}
+	p = agent_exchange_push(&r->agent, p);
+	r->pushing = r->now;
+	r->closes = !thread_start(&r->closer, close_push, p);
+	if (!r->closes)
+		agent_push_close(p);
+	say_otlp(r);
+	return 0;
+}
+
+/* At the address of the one before its socket stays: nobody is refused. */
+static int listen_elsewhere(struct running *r, struct wanted *next, struct err *e)
+{
+	const struct agent_address *was = &r->now->options.where, *is = &next->options.where;
+	bool same = !strcmp(was->address, is->address) && was->port == is->port;
+	int socket = http_server_socket(r->server);
+	struct http_server *made = NULL;
+	int rc = listen_for(r, next, same ? &socket : NULL, &made, e);
+	if (!rc)
+		rc = http_server_start(made, e);
+	if (rc) {
+		http_server_close(made);
+		return rc;
+	}
+	http_server_close(r->server);
+	r->server = made;
+	return 0;
+}
+
+static void set_limits(struct running *r, const struct agent_options *o)
+{
+	if (o->budget > 0)
+		session_set_budget(r->session, o->budget);
+	if (r->agent.flight)
+		flight_limit(r->agent.flight, &o->frozen);
+	if (r->agent.store)
+		store_limit(r->agent.store, o->stored.keep_s, o->stored.most_bytes);
+	agent_name_as_dcgm(&r->agent, o->dcgm);
+}
+
+static bool pushes_alike(const struct wanted *a, const struct wanted *b)
+{
+	static const char *const names[] = {"otlp", "otlp-interval", "otlp-header", "otlp-ca"};
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!args_same(&a->args, &b->args, names[i]))
+			return false;
+	return true;
+}
+
+/* What may well fail comes first: where it does, all is as before. */
+static int take_over(struct running *r, struct wanted *next, bool listens, struct err *e)
+{
+	struct agent_push *p = NULL;
+	int rc = r->pushing && !pushes_alike(r->now, next)
+			 ? agent_push_open(&p, &next->options.pushed, &r->agent, e)
+			 : 0;
+	if (!rc && listens)
+		rc = listen_elsewhere(r, next, e);
+	if (rc) {
+		agent_push_close(p);
+		return rc;
+	}
+	r->now = next;
+	if (listens)
+		say_address(r);
+	set_limits(r, &next->options);
+	return p ? push_elsewhere(r, p, e) : 0;
+}
+
+static char *answer_hangup(struct running *r, struct wanted *next, bool *ret_ends)
+{
+	struct agent_changes c;
+	struct err e = {0};
+	char *ret;
+	agent_changes_make(&c, &r->now->args, &next->args,
+			   r->now->catalog_sum != next->catalog_sum);
+	catalog_free(&next->catalog); /* the session has one */
+	next->catalog = (struct catalog){0};
+	*ret_ends = agent_changes_any(&c.anew);
+	if (*ret_ends)
+		ret = xasprintf("SIGHUP: ends, to be started again with another %s",
+				(const char *)c.anew.data);
+	else if (!agent_changes_any(&c.taken) && !c.listens)
+		ret = xasprintf("SIGHUP: nothing has changed");
+	else if (take_over(r, next, c.listens, &e))
+		ret = xasprintf("SIGHUP: goes on as before: %s", e.msg);
+	else
+		ret = xasprintf("SIGHUP: takes over %s",
+				agent_changes_any(&c.taken) ? (const char *)c.taken.data
+							    : "the files of TLS and the token");
+	agent_changes_free(&c);
+	return ret;
+}
+
+/* Privileges are given up, so that this process can make no other session and start no other
+ * program. What needs one ends it, for who starts it again, unless that one would not start. */
 static bool ends_on_hangup(void *ctx)
 {
 	struct running *r = ctx;
-	struct wanted next;
 	struct err e = {0};
-	bool good = !args_has(r->given, "config") || !wanted_make(&next, r->given, &e);
-	char *text = good ? xasprintf("SIGHUP: ends, to be started again")
-			  : xasprintf("SIGHUP: goes on as before: %s", e.msg);
+	bool ends = true;
+	char *text;
+	if (args_has(r->given, "config")) {
+		struct wanted *next = xcalloc(1, sizeof(*next));
+		await_closer(r);
+		*vec_push(&r->kept) = next;
+		ends = false;
+		text = wanted_make(next, r->given, &e)
+			       ? xasprintf("SIGHUP: goes on as before: %s", e.msg)
+			       : answer_hangup(r, next, &ends);
+		drop_wanted(r);
+	} else {
+		text = xasprintf("SIGHUP: ends, to be started again");
+	}
 	agent_say(&r->agent, text);
 	free(text);
-	if (args_has(r->given, "config"))
-		wanted_free(&next);
-	return good;
+	return ends;
 }
 
 static void on_attached(void *ctx, const struct session_attached *a)
@@ -271,8 +486,17 @@ static void on_end(void *ctx)
 	notify_state(&r->agent.notify, "STOPPING=1", "takes its probes out");
 }
 
-static int serve_session(struct http_server *server, struct running *r,
-			 const struct session_options *o, struct err *e)
+static int start_threads(struct running *r, struct err *e)
+{
+	int rc = http_server_start(r->server, e);
+	if (!rc && r->agent.store)
+		rc = store_start(r->agent.store, e);
+	if (!rc && r->agent.owners)
+		rc = agent_owners_start(r->agent.owners, e);
+	return rc;
+}
+
+static int serve_session(struct running *r, const struct session_options *o, struct err *e)
 {
 	struct session_host host;
 	struct session_result result = {0};
@@ -280,22 +504,16 @@ static int serve_session(struct http_server *server, struct running *r,
 	int rc = session_host_open(&host, o, e);
 	if (rc)
 		return rc;
+	r->session = host.session;
 	if (r->agent.push)
 		rc = agent_push_start(r->agent.push, e);
 	if (!rc && r->agent.profile)
 		rc = agent_profile_start(r->agent.profile, e);
-	if (rc) {
-		session_host_close(&host);
-		return rc;
-	}
 	host.hooks = (struct session_host_hooks){
 		.ctx = r, .attached = on_attached, .ends = on_end, .hangup = ends_on_hangup};
 	session_host_block_signals(&before);
-	rc = http_server_start(server, e);
-	if (!rc && r->agent.store)
-		rc = store_start(r->agent.store, e);
-	if (!rc && r->agent.owners)
-		rc = agent_owners_start(r->agent.owners, e);
+	if (!rc)
+		rc = start_threads(r, e);
 	if (rc) {
 		session_host_close(&host);
 		return rc;
@@ -303,39 +521,13 @@ static int serve_session(struct http_server *server, struct running *r,
 	return session_host_run(&host, NULL, &result, e);
 }
 
-static void say_push(struct running *r, const char *what, const char *url, const char *how,
-		     uint64_t each_ns)
+static int open_push(struct running *r, struct wanted *w, struct err *e)
 {
-	char *text = xasprintf("pushes %sto %s%s each %llu s", what, url, how,
-			       (unsigned long long)(each_ns / 1000000000));
-	agent_say(&r->agent, text);
-	free(text);
-}
-
-static void say_pushes(struct running *r, const struct agent_options *o)
-{
-	const struct push_wanted *to = &o->pushed.to;
-	for (size_t i = 0; i < PROFILE_SERVERS; i++)
-		if (o->profiled.servers[i].url)
-			say_push(r, "profiles ", o->profiled.servers[i].url, "",
-				 o->profiled.interval_ns);
-	if (o->pushed.profiles)
-		say_push(r, "profiles ", to->url, " by OTLP", o->profiled.interval_ns);
-	if (to->url)
-		say_push(r, "", to->url, " by OTLP", to->interval_ns);
-}
-
-static void say_addresses(struct running *r, const struct agent_options *o,
-			  const struct http_server *server)
-{
-	bool v6 = strchr(o->where.address, ':') != NULL;
-	char *text = xasprintf(v6 ? "serves %s://[%s]:%u/metrics%s" : "serves %s://%s:%u/metrics%s",
-			       o->where.cert_file ? "https" : "http", o->where.address,
-			       http_server_port(server),
-			       o->where.token_file ? ", to who says the token" : "");
-	agent_say(&r->agent, text);
-	free(text);
-	say_pushes(r, o);
+	struct agent_push *p = NULL;
+	int rc = agent_push_open(&p, &w->options.pushed, &r->agent, e);
+	agent_exchange_push(&r->agent, p);
+	r->pushing = rc ? NULL : w;
+	return rc;
 }
 
 static int open_profile(struct running *r, const struct agent_options *o, struct err *e)
@@ -349,7 +541,14 @@ static int open_profile(struct running *r, const struct agent_options *o, struct
 	return agent_profile_open(&r->agent.profile, &o->profiled, &told, e);
 }
 
-static int run_open(struct running *r, struct wanted *w, struct http_server *server, struct err *e)
+static void say_what_runs(struct running *r)
+{
+	say_address(r);
+	say_profiles(r);
+	say_otlp(r);
+}
+
+static int run_open(struct running *r, struct wanted *w, struct err *e)
 {
 	struct session_live live[SESSION_DETECT_LOOKERS];
 	const struct otlp_wanted *pushed = &w->options.pushed;
@@ -362,7 +561,7 @@ static int run_open(struct running *r, struct wanted *w, struct http_server *ser
 	};
 	int rc = agent_open(&r->agent, &wanted, e);
 	if (!rc && pushed->to.url)
-		rc = agent_push_open(&r->agent.push, pushed, &r->agent, e);
+		rc = open_push(r, w, e);
 	if (!rc && agent_options_profiles(&w->options))
 		rc = open_profile(r, &w->options, e);
 	if (!rc) {
@@ -371,32 +570,40 @@ static int run_open(struct running *r, struct wanted *w, struct http_server *ser
 		w->session.nlive = agent_lookers(&r->agent, live);
 		w->session.say = agent_say;
 		w->session.say_ctx = &r->agent;
-		say_addresses(r, &w->options, server);
-		rc = serve_session(server, r, &w->session, e);
+		say_what_runs(r);
+		rc = serve_session(r, &w->session, e);
 	}
+	return rc;
+}
+
+/* At the socket that a service's manager kept open, where it is at the address. */
+static int listen_first(struct running *r, const struct wanted *w, struct err *e)
+{
+	const struct agent_address *where = &w->options.where;
+	int kept = notify_kept_socket();
+	bool fits = kept >= 0 && http_socket_is_at(kept, where->address, where->port);
+	int rc = listen_for(r, w, fits ? &kept : NULL, &r->server, e);
+	if (kept >= 0)
+		close(kept);
 	return rc;
 }
 
 static int run_agent(const struct args *given, struct wanted *w, struct err *e)
 {
-	struct running r = {.agent.dcgm = w->options.dcgm, .given = given};
-	struct http_server *server = NULL;
-	const struct http_server_options o = {.address = w->options.where.address,
-					      .port = w->options.where.port,
-					      .cert_file = w->options.where.cert_file,
-					      .key_file = w->options.where.key_file,
-					      .token_file = w->options.where.token_file,
-					      .routes = agent_routes,
-					      .routes_len = agent_routes_len,
-					      .ctx = &r.agent};
-	int rc = http_server_open(&server, &o, e);
-	if (rc)
-		return rc;
-	rc = run_open(&r, w, server, e);
-	http_server_close(server); /* it asks the next for what it sent */
-	agent_push_close(r.agent.push);
-	agent_profile_close(r.agent.profile);
-	agent_close(&r.agent);
+	struct running r = {.agent.dcgm = w->options.dcgm, .given = given, .now = w};
+	*vec_push(&r.kept) = w;
+	int rc = listen_first(&r, w, e);
+	if (!rc) {
+		rc = run_open(&r, w, e);
+		http_server_close(r.server); /* it asks the next for what it sent */
+		await_closer(&r);
+		agent_profile_close(r.agent.profile); /* by way of the client of OTLP */
+		agent_push_close(agent_exchange_push(&r.agent, NULL));
+		agent_close(&r.agent);
+	}
+	r.now = r.pushing = NULL;
+	drop_wanted(&r);
+	vec_free(&r.kept);
 	return rc;
 }
 

@@ -196,8 +196,8 @@ static void on_warning(void *ctx, const struct outlook_warning *w)
 
 static void print_phases(struct watch *w)
 {
-	for (uint32_t i = 0; i < w->state.steps.phases_len; i++) {
-		char *line = xasprintf("steps of %s", w->state.steps.phases[i]);
+	for (uint32_t i = 0; i < w->state.phases.len; i++) {
+		char *line = xasprintf("steps of %s", w->state.phases.of[i]);
 		print_line(w, line);
 		free(line);
 	}
@@ -210,17 +210,17 @@ static void on_batch(void *ctx, const struct session_view *v)
 	atomic_store(&w->started, true);
 	session_detect_batch(w->detect, v);
 	watch_steps_batch(w->steps, v, now_ns);
-	uint64_t intervals = w->state.steps.intervals;
+	uint64_t intervals = w->state.phases.intervals;
 	pthread_mutex_lock(&w->lock);
 	live_rates_batch(w->rates, v, now_ns, &w->state);
 	w->state.unjudged = session_detect_lossy(w->detect);
 	w->state.learning = !w->has_model && !session_detect_judges(w->detect);
 	if (now_ns - w->steps_shown_ns > DRAW_NS / 2) {
-		watch_steps_get(w->steps, &w->state.steps);
+		watch_steps_get(w->steps, &w->state.steps, &w->state.phases);
 		w->steps_shown_ns = now_ns;
 	}
 	pthread_mutex_unlock(&w->lock);
-	if (w->output == LINES && w->state.steps.intervals != intervals)
+	if (w->output == LINES && w->state.phases.intervals != intervals)
 		print_phases(w);
 }
 
@@ -386,7 +386,7 @@ static void begin_state(struct watch *w, const struct target *t)
 	s->job_cpu = s->probe_cpu = s->learn_left_s = NAN;
 	s->judges = true;
 	s->learning = !w->has_model;
-	s->steps.looking = true;
+	s->phases.looking = true;
 	describe(s, t);
 }
 
@@ -402,7 +402,7 @@ static int watch(struct session_options *o, struct session_detect_options judged
 	outlet_open(&w.err, STDERR_FILENO, WAIT_BYTES);
 	begin_state(&w, o->target);
 	w.rates = live_rates_new();
-	w.steps = watch_steps_new();
+	w.steps = watch_steps_new(1);
 	judged.ctx = &w;
 	judged.anomaly = on_anomaly;
 	judged.misfit = on_misfit;

@@ -3,6 +3,7 @@
 #include "cli/notify.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,42 @@ static void tell(const struct notify *n, const char *text)
 {
 	if (n->fd >= 0)
 		send(n->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void tell_with(const struct notify *n, const char *text, int fd)
+{
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} with = {.bytes = {0}};
+	struct iovec body = {.iov_base = (void *)(uintptr_t)text, .iov_len = strlen(text)};
+	struct msghdr m = {.msg_iov = &body,
+			   .msg_iovlen = 1,
+			   .msg_control = with.bytes,
+			   .msg_controllen = sizeof(with.bytes)};
+	with.head = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)),
+				     .cmsg_level = SOL_SOCKET,
+				     .cmsg_type = SCM_RIGHTS};
+	memcpy(CMSG_DATA(&with.head), &fd, sizeof(fd));
+	if (n->fd >= 0)
+		sendmsg(n->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void notify_keep_socket(const struct notify *n, int fd)
+{
+	tell(n, "FDSTOREREMOVE=1\nFDNAME=http");
+	tell_with(n, "FDSTORE=1\nFDNAME=http", fd);
+}
+
+int notify_kept_socket(void)
+{
+	const int first = 3;
+	bool ours = number_of(getenv("LISTEN_PID")) == (uint64_t)getpid() &&
+		    number_of(getenv("LISTEN_FDS")) >= 1;
+	unsetenv("LISTEN_PID");
+	unsetenv("LISTEN_FDS");
+	unsetenv("LISTEN_FDNAMES");
+	return ours && !fcntl(first, F_SETFD, FD_CLOEXEC) ? first : -1;
 }
 
 void notify_state(const struct notify *n, const char *state, const char *status)

@@ -20,5 +20,12 @@ void notify_close(struct notify *n);
 /* "READY=1", with "STATUS=..." where status is not empty. From any thread. */
 void notify_state(const struct notify *n, const char *state, const char *status);
 
+/* Gives the manager a socket that listens, in place of the one before, to keep it open until the
+ * service is started again (sd_notify(3), FDSTORE=1). */
+void notify_keep_socket(const struct notify *n, int fd);
+/* What the manager kept, or opened for the service (sd_listen_fds(3)): the first of these sockets,
+ * or -1. Once. */
+int notify_kept_socket(void);
+
 /* WATCHDOG=1 if it is due: to be called while all is well, from one thread. */
 void notify_alive(struct notify *n, uint64_t now_ns);

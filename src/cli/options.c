@@ -256,6 +256,17 @@ bool args_has(const struct args *a, const char *name)
 	return args_count(a, name) > 0;
 }
 
+bool args_same(const struct args *a, const struct args *b, const char *name)
+{
+	size_t n = args_count(a, name);
+	if (n != args_count(b, name))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(args_nth(a, name, i), args_nth(b, name, i)) != 0)
+			return false;
+	return true;
+}
+
 const char *args_first(const struct args *a, const char *const *names, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

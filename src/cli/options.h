@@ -78,6 +78,9 @@ const char *args_first(const struct args *a, const char *const *names, size_t n)
 size_t args_count(const struct args *a, const char *name);
 const char *args_nth(const struct args *a, const char *name, size_t i);
 
+/* Whether two of the same command have the same values of an option. */
+bool args_same(const struct args *a, const struct args *b, const char *name);
+
 /* The value as a number of min..max; *ret stays as it is when the option was not given. */
 int args_u64(const struct args *a, const char *name, uint64_t min, uint64_t max, uint64_t *ret,
 	     struct err *e);

@@ -113,10 +113,9 @@ static const struct candidate *choose(const struct counting *c, const struct fn_
 }
 
 bool watch_learn_find(const struct session_window *w, const struct row_source *source,
-		      const struct steps *s, struct watch_marker *ret)
+		      const struct steps_process *p, struct watch_marker *ret)
 {
 	static const char *const kinds[] = STEPS_KIND_NAMES;
-	const struct steps_process *p = &s->processes.data[s->main];
 	const struct steps_loop *loop = steps_main_loop(p);
 	struct counting c = {.steps = p->steps.data + loop->first,
 			     .len = loop->steps,

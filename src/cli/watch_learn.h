@@ -17,6 +17,6 @@ struct watch_marker {
 	uint64_t usual_ns; /* median of the steps that were seen */
 };
 
-/* What marks the steps of the process that tells most, which has some: false where no call does. */
+/* What marks the steps of a process, of its main loop: false where no call does. */
 bool watch_learn_find(const struct session_window *w, const struct row_source *source,
-		      const struct steps *s, struct watch_marker *ret);
+		      const struct steps_process *p, struct watch_marker *ret);

@@ -195,7 +195,8 @@ static void draw_steps(struct screen *p)
 	begin_line(p);
 	put_label(p, "steps");
 	if (!t->history.len) {
-		put(p, DIM, "%s", t->looking ? "looking for what repeats" : "none found so far");
+		put(p, DIM, "%s",
+		    p->s->phases.looking ? "looking for what repeats" : "none found so far");
 		return;
 	}
 	put(p, PLAIN, "%s  last %s  median %s  longest %s  ", human_count(count, t->count),
@@ -230,17 +231,17 @@ static void put_phases(struct screen *p, const char *text)
 /* In the last interval, of each process with steps. */
 static void draw_phases(struct screen *p)
 {
-	const struct live_steps_view *t = &p->s->steps;
-	for (uint32_t i = 0; i < t->phases_len && !is_full(p); i++) {
+	const struct live_phases *t = &p->s->phases;
+	for (uint32_t i = 0; i < t->len && !is_full(p); i++) {
 		begin_line(p);
 		put_label(p, i ? "" : "phases");
-		put_phases(p, t->phases[i]);
+		put_phases(p, t->of[i]);
 	}
-	if (!t->phases_more || is_full(p))
+	if (!t->more || is_full(p))
 		return;
 	begin_line(p);
 	put_to(p, NAME_COLUMNS + 1);
-	put(p, DIM, "and %u more processes with steps", t->phases_more);
+	put(p, DIM, "and %u more processes with steps", t->more);
 }
 
 static unsigned spark_columns(const struct screen *p)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map64.h"
 #include "cli/watch_learn.h"
 #include "report/steps_words.h"
 #include "symbolize/proc_program.h"
@@ -13,15 +14,31 @@
 #define SECOND_NS     1000000000ULL
 #define FIRST_LOOK_NS (3 * SECOND_NS) /* each look is twice as long as the one before it */
 #define LAST_LOOK_NS  (60 * SECOND_NS)
-#define REST_NS	      (20 * SECOND_NS) /* between looks that found nothing */
-#define LOOK_CALLS    250000	       /* 28 MB */
+#define REST_NS	      (20 * SECOND_NS)	/* between looks that found nothing */
+#define AGAIN_NS      (300 * SECOND_NS) /* likewise of a process, beside others that have steps */
+#define TRIED_MOST    1024		/* processes without steps that are remembered */
+#define LOOK_CALLS    250000		/* 28 MB */
 #define LEAST_CALLS   32
+#define LEAST_OPS     8		      /* of a process that is waited for */
 #define PHASES_NS     (5 * SECOND_NS) /* the interval where steps were found, or 8 usual ones */
 #define PHASES_STEPS  8
 #define PHASES_CALLS  65536
-#define GONE_NS	      (10 * SECOND_NS) /* no step for so long, or 20 usual ones: */
-#define GONE_STEPS    20
-#define GONE_CALLS    5000 /* and the job goes on: its steps look otherwise now */
+#define GONE_NS	      (10 * SECOND_NS) /* no step for so long, or 20 usual ones, */
+#define GONE_STEPS    20	       /* while it has steps that look otherwise */
+#define ENDED_NS      (5 * SECOND_NS)  /* one that has ended is told so long */
+
+/* A process that has steps, or had some. */
+struct job {
+	uint32_t pid;
+	uint64_t ended_ns; /* 0: it lives */
+	bool found;	   /* its marker is known: */
+	struct watch_marker marker;
+	uint64_t found_ns;
+	uint32_t count;	  /* of markers since the last step's end */
+	uint64_t step_ns; /* end of the last step, 0 = none yet */
+	bool sorted;	  /* the view's median is that of its history */
+	struct live_steps_view view;
+};
 
 struct watch_steps {
 	struct session_window *window;
@@ -30,28 +47,35 @@ struct watch_steps {
 	uint64_t look_ns; /* how long it is */
 	uint64_t rest_ns; /* until then none begins */
 	bool looked;	  /* at least once to the end */
-	bool found;
-	struct watch_marker marker;
-	uint32_t thread;      /* index, UINT32_MAX not met yet */
-	uint32_t count;	      /* of markers since the last step's end */
-	uint64_t other_calls; /* of the process since then */
-	uint64_t step_ns;     /* end of the last step, 0 = none yet */
-	struct live_steps_view view;
+	bool waits;	  /* some process may have steps that a longer look finds */
+	uint32_t sharers; /* processes that a window is for */
+	struct live_phases phases;
+	struct map64 tried; /* pid -> until then no longer look is for it */
+	struct job *jobs;
+	uint32_t len, most, left_out;
+	VEC(uint8_t) marks;  /* by probe: it marks steps of some job */
+	struct map64 job_of; /* thread that called one -> place of its job + 1, 0 nobody's */
 	struct watch_steps_told told; /* ended NULL: nobody is */
 };
 
-struct watch_steps *watch_steps_new(void)
+struct watch_steps *watch_steps_new(uint32_t most)
 {
 	struct watch_steps *w = xcalloc(1, sizeof(*w));
 	w->window = session_window_new();
 	w->look_ns = FIRST_LOOK_NS;
-	w->thread = UINT32_MAX;
+	w->sharers = 1;
+	w->most = most;
+	w->jobs = xcalloc(most, sizeof(*w->jobs));
 	return w;
 }
 
 void watch_steps_free(struct watch_steps *w)
 {
 	session_window_free(w->window);
+	map64_free(&w->tried);
+	map64_free(&w->job_of);
+	vec_free(&w->marks);
+	free(w->jobs);
 	free(w);
 }
 
@@ -60,58 +84,158 @@ void watch_steps_tell(struct watch_steps *w, const struct watch_steps_told *who)
 	w->told = *who;
 }
 
-/* ---- looking for steps ---- */
+/* ---- jobs and what marks their steps ---- */
 
-static void take_marker(struct watch_steps *w, const struct watch_marker *m)
+static struct job *job_of(struct watch_steps *w, uint32_t pid)
 {
-	bool same = w->found && m->pid == w->marker.pid && m->tid == w->marker.tid &&
-		    m->probe == w->marker.probe && m->name == w->marker.name;
-	if (!same) { /* other steps: their times are not comparable */
-		w->view.history = (struct live_history){0};
-		w->step_ns = w->count = 0;
-		w->thread = UINT32_MAX;
-	}
-	w->marker = *m;
-	w->found = true;
-	w->other_calls = 0;
+	for (uint32_t i = 0; i < w->len; i++)
+		if (w->jobs[i].pid == pid && !w->jobs[i].ended_ns)
+			return &w->jobs[i];
+	return NULL;
 }
 
-static bool is_gone(const struct watch_steps *w, uint64_t now_ns)
+/* Markers have changed: which calls are some is found anew. */
+static void mark_probes(struct watch_steps *w)
 {
-	uint64_t patience_ns = GONE_STEPS * w->marker.usual_ns;
+	map64_free(&w->job_of);
+	w->marks.len = 0;
+	for (uint32_t i = 0; i < w->len; i++) {
+		if (!w->jobs[i].found)
+			continue;
+		while (w->marks.len <= w->jobs[i].marker.probe)
+			*vec_push(&w->marks) = false;
+		w->marks.data[w->jobs[i].marker.probe] = true;
+	}
+}
+
+static bool is_gone(const struct job *j, uint64_t now_ns)
+{
+	uint64_t patience_ns = GONE_STEPS * j->marker.usual_ns;
 	patience_ns = patience_ns > GONE_NS ? patience_ns : GONE_NS;
-	return w->other_calls > GONE_CALLS && w->step_ns && now_ns > w->step_ns + patience_ns;
+	return now_ns > (j->step_ns ? j->step_ns : j->found_ns) + patience_ns;
+}
+
+/* A place for another process; NULL: all are taken by those that go on. */
+static struct job *job_new(struct watch_steps *w, uint32_t pid, uint64_t now_ns)
+{
+	struct job *ret = w->len < w->most ? &w->jobs[w->len++] : NULL;
+	for (uint32_t i = 0; i < w->len && !ret; i++)
+		if (!w->jobs[i].found || is_gone(&w->jobs[i], now_ns))
+			ret = &w->jobs[i];
+	if (ret)
+		*ret = (struct job){.pid = pid};
+	return ret;
+}
+
+static void take_marker(struct job *j, const struct watch_marker *m, uint64_t now_ns)
+{
+	bool same = j->found && m->tid == j->marker.tid && m->probe == j->marker.probe &&
+		    m->name == j->marker.name;
+	if (!same) { /* other steps: their times are not comparable */
+		j->view.history = (struct live_history){0};
+		j->step_ns = j->count = 0;
+		j->sorted = false;
+	}
+	j->marker = *m;
+	j->found = true;
+	j->found_ns = now_ns;
+	j->view.pid = m->pid;
+	j->view.tid = m->tid;
+	snprintf(j->view.kind, sizeof(j->view.kind), "%s", m->kind);
+	snprintf(j->view.marker, sizeof(j->view.marker), "%s", m->label);
+}
+
+static void learn(struct watch_steps *w, const struct row_source *rows,
+		  const struct steps_process *p, uint64_t now_ns)
+{
+	struct job *j = job_of(w, p->pid);
+	struct watch_marker m;
+	if (j && j->found && !is_gone(j, now_ns))
+		return;
+	if (!watch_learn_find(w->window, rows, p, &m))
+		return;
+	j = j ? j : job_new(w, p->pid, now_ns);
+	if (j)
+		take_marker(j, &m, now_ns);
+	else
+		w->left_out++;
+}
+
+/* ---- looking for steps ---- */
+
+static bool has_steps(const struct watch_steps *w, const struct steps_process *p)
+{
+	const struct steps_loop *loop = steps_main_loop(p);
+	return loop && loop->kind != STEPS_LOADING && session_window_lives(w->window, p->pid);
+}
+
+/* The main one first; alone where only one is counted. */
+static void learn_each(struct watch_steps *w, const struct row_source *rows, const struct steps *s,
+		       uint64_t now_ns)
+{
+	size_t n = w->most > 1 ? s->processes.len : 1;
+	w->left_out = 0;
+	for (size_t i = 0; i < n; i++) {
+		size_t at = i ? i - (i <= s->main) : s->main;
+		if (has_steps(w, &s->processes.data[at]))
+			learn(w, rows, &s->processes.data[at], now_ns);
+	}
+	mark_probes(w);
 }
 
 static void say_phases(void *ctx, uint32_t pid, const char *text)
 {
-	struct live_steps_view *view = ctx;
-	if (view->phases_len == LIVE_PHASES) {
-		view->phases_more++;
-		return;
-	}
+	struct watch_steps *w = ctx;
+	struct live_phases *all = &w->phases;
+	struct job *j = job_of(w, pid);
 	char *name = proc_program("/proc", (pid_t)pid);
-	snprintf(view->phases[view->phases_len++], LIVE_PHASE_BYTES, "%s (%u): %s", name, pid,
-		 text);
+	char *line = xasprintf("%s (%u): %s", name, pid, text);
+	if (j)
+		snprintf(j->view.phases, sizeof(j->view.phases), "%s", line);
+	if (all->len == LIVE_PHASES)
+		all->more++;
+	else
+		snprintf(all->of[all->len++], LIVE_PHASE_BYTES, "%s", line);
+	free(line);
 	free(name);
+}
+
+/* Whether there is a process that calls as those with steps do, and has none that were found; given
+ * up: for a while such ones are not waited for. */
+static bool wait_for_others(struct watch_steps *w, const struct steps *s, bool given_up,
+			    uint64_t now_ns)
+{
+	bool ret = false;
+	if (w->tried.len > TRIED_MOST)
+		map64_free(&w->tried);
+	for (size_t i = 0; i < s->processes.len; i++) {
+		const struct steps_process *p = &s->processes.data[i];
+		uint64_t until_ns = 0;
+		if (p->loops.len || p->ops < LEAST_OPS || job_of(w, p->pid) ||
+		    !session_window_lives(w->window, p->pid))
+			continue;
+		map64_get(&w->tried, p->pid, &until_ns);
+		if (given_up && until_ns <= now_ns)
+			map64_set(&w->tried, p->pid, now_ns + AGAIN_NS);
+		ret |= !given_up && until_ns <= now_ns;
+	}
+	return ret;
 }
 
 static bool find_steps(struct watch_steps *w, uint64_t now_ns)
 {
 	const struct row_source *rows = session_window_rows(w->window);
 	struct steps steps = {.main = SIZE_MAX};
-	struct watch_marker m;
 	if (session_window_calls(w->window) >= LEAST_CALLS)
 		steps_make(&steps, rows, NULL);
-	w->view.phases_len = w->view.phases_more = 0;
-	steps_say_each(&steps, say_phases, &w->view);
-	w->view.intervals += w->view.phases_len != 0;
 	bool found = steps.main != SIZE_MAX;
-	if (found && (!w->found || is_gone(w, now_ns))) {
-		found = watch_learn_find(w->window, rows, &steps, &m);
-		if (found)
-			take_marker(w, &m);
-	}
+	if (found)
+		learn_each(w, rows, &steps, now_ns);
+	w->phases.len = w->phases.more = 0;
+	steps_say_each(&steps, say_phases, w);
+	w->phases.intervals += w->phases.len != 0;
+	w->waits = w->most > 1 && wait_for_others(w, &steps, w->look_ns >= LAST_LOOK_NS, now_ns);
+	w->sharers = w->most > 1 && steps.processes.len ? (uint32_t)steps.processes.len : 1;
 	steps_free(&steps);
 	session_window_close(w->window);
 	return found;
@@ -122,11 +246,29 @@ static uint64_t at_most(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/* The longest steps that are counted. */
+static uint64_t phases_ns(const struct watch_steps *w)
+{
+	uint64_t ret = PHASES_NS;
+	for (uint32_t i = 0; i < w->len; i++) {
+		uint64_t ns = PHASES_STEPS * w->jobs[i].marker.usual_ns;
+		ret = w->jobs[i].found && ns > ret ? ns : ret;
+	}
+	return at_most(ret, LAST_LOOK_NS);
+}
+
+static bool counts(const struct watch_steps *w)
+{
+	for (uint32_t i = 0; i < w->len; i++)
+		if (w->jobs[i].found)
+			return true;
+	return false;
+}
+
 static void end_look(struct watch_steps *w, uint64_t now_ns)
 {
 	if (find_steps(w, now_ns)) {
-		uint64_t phases_ns = PHASES_STEPS * w->marker.usual_ns;
-		w->look_ns = at_most(phases_ns > PHASES_NS ? phases_ns : PHASES_NS, LAST_LOOK_NS);
+		w->look_ns = w->waits ? at_most(w->look_ns * 2, LAST_LOOK_NS) : phases_ns(w);
 		w->rest_ns = w->end_ns;
 	} else {
 		w->look_ns = at_most(w->look_ns * 2, LAST_LOOK_NS);
@@ -136,47 +278,58 @@ static void end_look(struct watch_steps *w, uint64_t now_ns)
 	w->looks = false;
 }
 
+static void begin_look(struct watch_steps *w, uint64_t now_ns)
+{
+	uint64_t calls = counts(w) && !w->waits ? PHASES_CALLS : LOOK_CALLS;
+	uint64_t share = calls / w->sharers;
+	session_window_begin(w->window, calls, share ? share : 1, now_ns);
+	w->end_ns = now_ns + w->look_ns;
+	w->looks = true;
+}
+
 static void look(struct watch_steps *w, const struct session_view *v, uint64_t now_ns)
 {
-	if (!w->looks && now_ns >= w->rest_ns && v->batch->calls.len) {
-		session_window_begin(w->window, w->found ? PHASES_CALLS : LOOK_CALLS, now_ns);
-		w->end_ns = now_ns + w->look_ns;
-		w->looks = true;
-	}
+	if (!w->looks && now_ns >= w->rest_ns && v->batch->calls.len)
+		begin_look(w, now_ns);
 	if (w->looks && (session_window_take(w->window, v) || now_ns > w->end_ns))
 		end_look(w, now_ns);
 }
 
 /* ---- counting ---- */
 
-static void tell(struct watch_steps *w, uint64_t ns)
+static void end_step(struct watch_steps *w, struct job *j, uint64_t ns)
 {
-	struct live_steps_view *view = &w->view;
-	if (!w->told.ended)
-		return;
-	view->pid = w->marker.pid;
-	snprintf(view->kind, sizeof(view->kind), "%s", w->marker.kind);
-	snprintf(view->marker, sizeof(view->marker), "%s", w->marker.label);
-	w->told.ended(w->told.ctx, view, ns, !w->step_ns);
-}
-
-static void end_step(struct watch_steps *w, uint64_t ns)
-{
-	w->count = 0;
-	w->other_calls = 0;
-	tell(w, ns);
-	if (w->step_ns && ns > w->step_ns) {
-		w->view.last_ns = ns - w->step_ns;
-		w->view.count++;
-		live_history_add(&w->view.history, (double)w->view.last_ns);
+	struct live_steps_view *view = &j->view;
+	j->count = 0;
+	if (w->told.ended)
+		w->told.ended(w->told.ctx, view, ns, !j->step_ns);
+	if (j->step_ns && ns > j->step_ns) {
+		view->last_ns = ns - j->step_ns;
+		view->count++;
+		live_history_add(&view->history, (double)view->last_ns);
+		j->sorted = false;
 	}
-	w->step_ns = ns;
+	j->step_ns = view->since_ns = ns;
 }
 
-static bool is_marker(const struct watch_steps *w, const struct session_view *v,
-		      const struct m_call *c)
+/* Whose steps are counted on a thread, or NULL. */
+static struct job *job_at(struct watch_steps *w, const struct session_view *v, uint32_t thread)
 {
-	const struct watch_marker *m = &w->marker;
+	uint64_t at = 0;
+	if (!map64_get(&w->job_of, thread, &at)) {
+		const struct m_thread *t = v->names->thread(v->names->ctx, thread);
+		if (!t)
+			return NULL;
+		struct job *j = job_of(w, t->pid);
+		at = j && j->found && j->marker.tid == t->tid ? (uint64_t)(j - w->jobs) + 1 : 0;
+		map64_set(&w->job_of, thread, at);
+	}
+	return at ? &w->jobs[at - 1] : NULL;
+}
+
+static bool is_marker(const struct job *j, const struct session_view *v, const struct m_call *c)
+{
+	const struct watch_marker *m = &j->marker;
 	if (c->probe != m->probe || c->flags & CALL_NESTED)
 		return false;
 	if (!m->name)
@@ -190,27 +343,45 @@ static void count(struct watch_steps *w, const struct session_view *v)
 {
 	for (size_t i = 0; i < v->batch->calls.len; i++) {
 		const struct m_call *c = &v->batch->calls.data[i];
-		if (w->thread == UINT32_MAX) {
-			const struct m_thread *t = v->names->thread(v->names->ctx, c->thread);
-			if (!t || t->pid != w->marker.pid || t->tid != w->marker.tid)
-				continue;
-			w->thread = c->thread;
-		}
-		w->other_calls++;
-		if (c->thread == w->thread && is_marker(w, v, c) &&
-		    ++w->count >= w->marker.per_step)
-			end_step(w, c->start_ns + c->dur_ns);
+		if (c->probe >= w->marks.len || !w->marks.data[c->probe])
+			continue;
+		struct job *j = job_at(w, v, c->thread);
+		if (j && is_marker(j, v, c) && ++j->count >= j->marker.per_step)
+			end_step(w, j, c->start_ns + c->dur_ns);
 	}
-	for (size_t i = 0; i < v->batch->threads_gone.len; i++)
-		if (v->batch->threads_gone.data[i] == w->thread)
-			w->found = false;
+}
+
+static void forget_ended(struct watch_steps *w, const struct session_view *v, uint64_t now_ns)
+{
+	bool some = false;
+	for (size_t i = 0; i < v->batch->threads_gone.len; i++) {
+		uint32_t thread = v->batch->threads_gone.data[i];
+		uint64_t at = 0;
+		map64_get(&w->job_of, thread, &at);
+		map64_del(&w->job_of, thread);
+		if (at)
+			w->jobs[at - 1].found = false;
+		some |= at != 0;
+	}
+	for (size_t i = 0; i < v->batch->processes.len; i++) {
+		const struct m_process *p = &v->batch->processes.data[i];
+		struct job *j = p->end_ns ? job_of(w, p->pid) : NULL;
+		if (!j)
+			continue;
+		j->ended_ns = now_ns;
+		j->found = false;
+		some = true;
+	}
+	if (some)
+		mark_probes(w);
 }
 
 void watch_steps_batch(struct watch_steps *w, const struct session_view *v, uint64_t now_ns)
 {
 	session_window_see(w->window, v);
-	if (w->found)
+	if (w->marks.len)
 		count(w, v);
+	forget_ended(w, v, now_ns);
 	look(w, v, now_ns);
 }
 
@@ -222,22 +393,37 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-void watch_steps_get(const struct watch_steps *w, struct live_steps_view *ret)
+/* The view, with what is made of its history. */
+static const struct live_steps_view *view_of(struct job *j)
 {
 	float sorted[LIVE_HISTORY];
-	uint32_t n = w->view.history.len;
-	*ret = w->view;
-	ret->looking = !w->looked || (!w->found && w->looks);
-	ret->pid = w->marker.pid;
-	ret->tid = w->marker.tid;
-	ret->since_ns = w->step_ns;
-	snprintf(ret->kind, sizeof(ret->kind), "%s", w->marker.kind);
-	snprintf(ret->marker, sizeof(ret->marker), "%s", w->marker.label);
-	if (!n)
-		return;
+	uint32_t n = j->view.history.len;
+	if (j->sorted)
+		return &j->view;
+	j->sorted = true;
 	for (uint32_t i = 0; i < n; i++)
-		sorted[i] = (float)live_history_at(&w->view.history, i);
+		sorted[i] = (float)live_history_at(&j->view.history, i);
 	qsort(sorted, n, sizeof(*sorted), compare);
-	ret->median_ns = (uint64_t)sorted[n / 2];
-	ret->longest_ns = (uint64_t)sorted[n - 1];
+	j->view.median_ns = n ? (uint64_t)sorted[n / 2] : 0;
+	j->view.longest_ns = n ? (uint64_t)sorted[n - 1] : 0;
+	return &j->view;
+}
+
+void watch_steps_get(struct watch_steps *w, struct live_steps_view *ret,
+		     struct live_phases *ret_phases)
+{
+	*ret = w->len ? *view_of(&w->jobs[0]) : (struct live_steps_view){0};
+	*ret_phases = w->phases;
+	ret_phases->looking = !w->looked || (!counts(w) && w->looks);
+}
+
+void watch_steps_jobs(struct watch_steps *w, struct live_jobs *ret, uint64_t now_ns)
+{
+	ret->len = 0;
+	ret->left_out = w->left_out;
+	for (uint32_t i = 0; i < w->len; i++) {
+		struct job *j = &w->jobs[i];
+		if (!j->ended_ns || (now_ns < j->ended_ns + ENDED_NS && !job_of(w, j->pid)))
+			ret->of[ret->len++] = *view_of(j);
+	}
 }

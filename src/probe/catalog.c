@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/map64.h"
 #include "probe/catalog_impl.h"
 
 _Static_assert(LAYER_NAMED < LAYERS_MAX, "layers of catalogs have numbers too");
@@ -140,6 +141,8 @@ int catalog_load_file(struct catalog *c, const char *path, struct err *e)
 		rc = err_set(e, -rc, "%s: %s", path, strerror(-rc));
 	else
 		rc = catalog_parse(c, (const char *)text.data, text.len, path, e);
+	if (!rc)
+		c->files_sum = hash_u64(c->files_sum ^ hash_bytes(text.data, text.len));
 	fclose(f);
 	buf_free(&text);
 	return rc;

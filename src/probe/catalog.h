@@ -108,6 +108,7 @@ struct catalog {
 	VEC(struct cat_entry) entries;
 	VEC(struct cat_enum) enums;
 	struct cat_list layers; /* that no table but a file names: from LAYER_NAMED on */
+	uint64_t files_sum;	/* a hash of the content of files */
 };
 
 /* Adds the entries of YAML text. origin names it in errors: "FILE:LINE:COLUMN: key: what".

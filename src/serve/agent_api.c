@@ -80,8 +80,8 @@ static json_t *history_json(const struct live_history *h)
 /* null: none were found in it, or a budget left some out. */
 static json_t *steps_json(const struct agent_api_view *v, uint32_t pid, bool detail)
 {
-	const struct live_steps_view *s = &v->agent.state->steps;
-	if (!s->count || s->pid != pid || !agent_series_sees(v->agent.series, s->marker))
+	const struct live_steps_view *s = agent_series_steps(&v->agent, pid);
+	if (!s)
 		return json_null();
 	json_t *ret = json_pack("{s:o, s:o, s:f, s:f, s:f, s:o, s:o}", "kind", known_json(s->kind),
 				"count", count_json(s->count), "last_ms", (double)s->last_ns / 1e6,
@@ -89,8 +89,8 @@ static json_t *steps_json(const struct agent_api_view *v, uint32_t pid, bool det
 				(double)s->longest_ns / 1e6, "since_last_s",
 				age_json(v, s->since_ns), "marker", text_json(s->marker));
 	json_t *phases = json_array();
-	for (uint32_t i = 0; i < s->phases_len; i++)
-		json_array_append_new(phases, text_json(s->phases[i]));
+	if (s->phases[0])
+		json_array_append_new(phases, text_json(s->phases));
 	json_object_set_new(ret, "phases", phases);
 	if (detail)
 		json_object_set_new(ret, "history_ms", history_json(&s->history));
@@ -402,13 +402,15 @@ json_t *agent_api_state(const struct agent_api_view *v)
 {
 	const struct live_state *s = v->agent.state;
 	const struct live_series *series = v->agent.series;
-	uint64_t jobs = 0;
+	uint64_t jobs = 0, steps = 0;
+	for (uint32_t i = 0; i < v->agent.jobs->len; i++)
+		steps += v->agent.jobs->of[i].count;
 	for (size_t i = 0; i < series->processes.len; i++)
 		jobs += is_job(&series->processes.data[i]);
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "now_ns",
 			 count_json(v->now_ns), "jobs", count_json(jobs), "incidents",
 			 count_json(json_array_size(v->incidents)), "anomalies",
 			 count_json(s->anomalies), "lasting", count_json(s->lasting), "steps",
-			 count_json(s->steps.count), "own_cpu_cores", number_json(s->own_cpu),
-			 "cost_ratio", cost_json(s), "lost", count_json(s->lost));
+			 count_json(steps), "own_cpu_cores", number_json(s->own_cpu), "cost_ratio",
+			 cost_json(s), "lost", count_json(s->lost));
 }

@@ -264,24 +264,53 @@ bool agent_series_sees(const struct live_series *s, const char *marker)
 	return true;
 }
 
+const struct live_steps_view *agent_series_steps(const struct agent_view *v, uint32_t pid)
+{
+	for (uint32_t i = 0; i < v->jobs->len; i++) {
+		const struct live_steps_view *s = &v->jobs->of[i];
+		if (s->pid == pid && s->count)
+			return agent_series_sees(v->series, s->marker) ? s : NULL;
+	}
+	return NULL;
+}
+
+enum of_steps { STEPS, LAST_STEP, MEDIAN_STEP };
+
+static void write_steps_of(const struct series_sink *x, const struct agent_view *v,
+			   enum of_steps what)
+{
+	for (uint32_t i = 0; i < v->jobs->len; i++) {
+		char pid[16];
+		uint32_t of = v->jobs->of[i].pid;
+		const struct live_process *p = live_series_process(v->series, of);
+		const struct live_steps_view *s = agent_series_steps(v, of);
+		if (!s || (p && p->end_ns))
+			continue;
+		snprintf(pid, sizeof(pid), "%u", of);
+		const struct label labels[] = {
+			{"pid", pid}, {"comm", p ? p->comm : NULL}, {"kind", s->kind}};
+		double value = what == STEPS	   ? (double)s->count
+			       : what == LAST_STEP ? (double)s->last_ns * 1e-9
+						   : (double)s->median_ns * 1e-9;
+		series_sample(x, labels, LEN(labels), value);
+	}
+}
+
 static void write_steps(const struct series_sink *x, const struct agent_view *v)
 {
-	const struct live_steps_view *s = &v->state->steps;
-	char pid[16];
-	if (!s->count || !agent_series_sees(v->series, s->marker))
-		return;
-	snprintf(pid, sizeof(pid), "%u", s->pid);
-	const struct live_process *p = live_series_process(v->series, s->pid);
-	const struct label labels[] = {
-		{"pid", pid}, {"comm", p ? p->comm : NULL}, {"kind", s->kind}};
 	series_family(x, "eacgm_steps_total", FAMILY_COUNTER,
-		      "Steps of the job that has most of them, since they were found.");
-	series_sample(x, labels, LEN(labels), (double)s->count);
+		      "Steps of each job, since they were found.");
+	write_steps_of(x, v, STEPS);
 	series_family(x, "eacgm_step_seconds", FAMILY_GAUGE, "The last step.");
-	series_sample(x, labels, LEN(labels), (double)s->last_ns * 1e-9);
+	write_steps_of(x, v, LAST_STEP);
 	series_family(x, "eacgm_step_median_seconds", FAMILY_GAUGE,
 		      "The median of the last 240 steps.");
-	series_sample(x, labels, LEN(labels), (double)s->median_ns * 1e-9);
+	write_steps_of(x, v, MEDIAN_STEP);
+	if (v->jobs->left_out) {
+		series_family(x, "eacgm_steps_left_out_processes", FAMILY_GAUGE,
+			      "Processes with steps, beyond those whose steps are counted.");
+		series_sample(x, NULL, 0, v->jobs->left_out);
+	}
 }
 
 /* ---- what was not normal, what it costs ---- */

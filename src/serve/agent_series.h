@@ -32,6 +32,7 @@ struct agent_pushed {
 struct agent_view {
 	const struct live_series *series;
 	const struct live_state *state;
+	const struct live_jobs *jobs;
 	const struct agent_causes *causes;
 	const char *host; /* the host's name */
 	const char *version;
@@ -46,5 +47,8 @@ struct agent_view {
 bool agent_series_sees(const struct live_series *s, const char *marker);
 /* "gpu": what names of metrics begin with, of an enum entity_kind. */
 const char *agent_kind_name(uint8_t kind);
+
+/* Of a process, or NULL: none were counted so far, or not each of them. */
+const struct live_steps_view *agent_series_steps(const struct agent_view *v, uint32_t pid);
 
 void agent_series_write(const struct series_sink *x, const struct agent_view *v);

@@ -9,8 +9,10 @@
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/listener.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -425,30 +427,75 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-static uint16_t port_of(evutil_socket_t fd)
+union address {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+static bool address_of(int fd, union address *ret)
 {
-	union {
-		struct sockaddr any;
-		struct sockaddr_in v4;
-		struct sockaddr_in6 v6;
-	} a = {.v6 = {0}};
-	socklen_t len = sizeof(a);
-	if (getsockname(fd, &a.any, &len))
+	socklen_t len = sizeof(*ret);
+	*ret = (union address){.v6 = {0}};
+	return !getsockname(fd, &ret->any, &len) &&
+	       (ret->any.sa_family == AF_INET || ret->any.sa_family == AF_INET6);
+}
+
+static uint16_t port_of(int fd)
+{
+	union address a;
+	if (!address_of(fd, &a))
 		return 0;
 	return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
 }
 
-static int listen_on(struct http_server *s, const char *address, uint16_t port, struct err *e)
+bool http_socket_is_at(int fd, const char *address, uint16_t port)
+{
+	union address a;
+	struct in6_addr want;
+	int listens = 0;
+	socklen_t len = sizeof(listens);
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) || !listens ||
+	    !address_of(fd, &a) || inet_pton(a.any.sa_family, address, &want) != 1)
+		return false;
+	bool same = a.any.sa_family == AF_INET6
+			    ? !memcmp(&want, &a.v6.sin6_addr, sizeof(a.v6.sin6_addr))
+			    : !memcmp(&want, &a.v4.sin_addr, sizeof(a.v4.sin_addr));
+	return same && (!port || port == port_of(fd));
+}
+
+static struct evhttp_bound_socket *bind_to(struct http_server *s,
+					   const struct http_server_options *o)
+{
+	if (!o->socket)
+		return evhttp_bind_socket_with_handle(s->http, o->address, o->port);
+	int fd = fcntl(*o->socket, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return NULL;
+	struct evhttp_bound_socket *ret = evutil_make_socket_nonblocking(fd)
+						  ? NULL
+						  : evhttp_accept_socket_with_handle(s->http, fd);
+	if (!ret)
+		close(fd);
+	return ret;
+}
+
+static int listen_on(struct http_server *s, const struct http_server_options *o, struct err *e)
 {
 	errno = 0;
-	struct evhttp_bound_socket *bound = evhttp_bind_socket_with_handle(s->http, address, port);
+	struct evhttp_bound_socket *bound = bind_to(s, o);
 	if (!bound)
 		return err_set(e, errno ? errno : EINVAL, "cannot listen on %s port %u: %s",
-			       address, port,
+			       o->address, o->port,
 			       errno ? strerror(errno) : "this is no address of this host");
 	s->port = port_of(evhttp_bound_socket_get_fd(bound));
 	s->listener = evhttp_bound_socket_get_listener(bound);
 	return 0;
+}
+
+int http_server_socket(const struct http_server *s)
+{
+	return evconnlistener_get_fd(s->listener);
 }
 
 static int make(struct http_server *s)
@@ -491,7 +538,7 @@ int http_server_open(struct http_server **ret, const struct http_server_options 
 	if (!rc && make(s))
 		rc = err_set(e, ENOMEM, "cannot start the HTTP server: %s", strerror(ENOMEM));
 	if (!rc)
-		rc = listen_on(s, o->address, o->port, e);
+		rc = listen_on(s, o, e);
 	if (rc)
 		http_server_close(s);
 	else

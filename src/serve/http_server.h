@@ -49,6 +49,7 @@ struct http_server_options {
 	uint16_t port;			  /* 0: one that is free */
 	const char *cert_file, *key_file; /* of TLS; NULL: there is none */
 	const char *token_file;		  /* NULL: no token is asked for */
+	const int *socket; /* listens there already, and is duplicated; NULL: one is made */
 	/* These live as long as the server. */
 	const struct http_route *routes;
 	size_t routes_len;
@@ -60,5 +61,9 @@ struct http_server_options {
 int http_server_open(struct http_server **ret, const struct http_server_options *o, struct err *e);
 int http_server_start(struct http_server *s, struct err *e);
 uint16_t http_server_port(const struct http_server *s);
+/* The socket that listens; the server's. */
+int http_server_socket(const struct http_server *s);
+/* Whether a socket listens at an address and a port, 0: any. */
+bool http_socket_is_at(int fd, const char *address, uint16_t port);
 /* Open answers are cut off. NULL: nothing. */
 void http_server_close(struct http_server *s);

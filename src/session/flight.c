@@ -23,6 +23,7 @@
 #define LATE_NS	     600000000ULL /* losses are told each half second: session_mover.c */
 
 struct flight {
+	/* before_ns and after_ns, and what bounds files, are of the lock */
 	struct flight_options options;
 
 	/* the looker's */
@@ -95,6 +96,25 @@ void flight_trigger(struct flight *f, uint64_t time_ns, const char *why)
 	pthread_mutex_unlock(&f->lock);
 }
 
+void flight_limit(struct flight *f, const struct flight_options *o)
+{
+	pthread_mutex_lock(&f->lock);
+	f->options.before_ns = o->before_ns;
+	f->options.after_ns = o->after_ns;
+	f->options.most_files = o->most_files;
+	f->options.most_bytes = o->most_bytes;
+	f->options.most_age_ns = o->most_age_ns;
+	pthread_mutex_unlock(&f->lock);
+}
+
+static struct flight_options options_of(struct flight *f)
+{
+	pthread_mutex_lock(&f->lock);
+	struct flight_options ret = f->options;
+	pthread_mutex_unlock(&f->lock);
+	return ret;
+}
+
 void flight_stats(struct flight *f, struct flight_stats *ret)
 {
 	pthread_mutex_lock(&f->lock);
@@ -136,10 +156,11 @@ static void *write_copy(void *arg)
 	struct err e = {""};
 	char *path;
 	uint64_t time_ns = realtime_ns() - (monotonic_ns() - f->mark.time_ns);
-	int rc = flight_file_write(&f->options, f->copy, time_ns, &path, &e);
+	const struct flight_options o = options_of(f);
+	int rc = flight_file_write(&o, f->copy, time_ns, &path, &e);
 	row_window_free(f->copy);
 	f->copy = NULL;
-	flight_files_bound(&f->options, rc ? NULL : path);
+	flight_files_bound(&o, rc ? NULL : path);
 	pthread_mutex_lock(&f->lock);
 	f->stats.files += !rc;
 	f->stats.failed += rc != 0;
@@ -181,11 +202,11 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-static struct flight_span span_of(const struct flight *f, uint64_t at_ns)
+static struct flight_span span_of(struct flight *f, uint64_t at_ns)
 {
-	const struct flight_options *o = &f->options;
-	struct flight_span s = {.from_ns = at_ns > o->before_ns ? at_ns - o->before_ns : 0,
-				.until_ns = at_ns + o->after_ns};
+	const struct flight_options o = options_of(f);
+	struct flight_span s = {.from_ns = at_ns > o.before_ns ? at_ns - o.before_ns : 0,
+				.until_ns = at_ns + o.after_ns};
 	if (s.until_ns > f->upto_ns)
 		s.until_ns = later(f->upto_ns, at_ns); /* it ended before */
 	s.since_ns = later(later(s.from_ns, f->began_ns), live_window_since_ns(f->window));

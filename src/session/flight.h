@@ -50,5 +50,9 @@ void flight_end(void *flight, const struct session_view *v);
  * which some 200 bytes are kept. Never waits for a disk. */
 void flight_trigger(struct flight *f, uint64_t time_ns, const char *why);
 
+/* From any thread: before_ns, after_ns, most_files, most_bytes and most_age_ns are o's from now on.
+ */
+void flight_limit(struct flight *f, const struct flight_options *o);
+
 /* From any thread. */
 void flight_stats(struct flight *f, struct flight_stats *ret);

@@ -18,6 +18,7 @@
 #define LIVE_NAME_BYTES	 96
 #define LIVE_PHASES	 8 /* processes with steps */
 #define LIVE_PHASE_BYTES 256
+#define LIVE_JOBS	 64 /* processes whose steps are counted */
 
 /* The newest is at (next - 1) mod LIVE_HISTORY. */
 struct live_history {
@@ -68,8 +69,8 @@ struct live_cause {
 	char what[256];
 };
 
+/* Of a process whose steps are counted. */
 struct live_steps_view {
-	bool looking;	/* for steps: nothing is known yet */
 	uint64_t count; /* since they were found */
 	char kind[16];	/* "training", or "" */
 	char marker[LIVE_NAME_BYTES];
@@ -77,9 +78,20 @@ struct live_steps_view {
 	uint64_t last_ns, median_ns, longest_ns; /* of those in history */
 	uint64_t since_ns;			 /* when the last one ended */
 	struct live_history history;		 /* ns */
-	/* Of the steps of the last interval, a sentence for each process; the main one first. */
-	char phases[LIVE_PHASES][LIVE_PHASE_BYTES];
-	uint32_t phases_len, phases_more;
+	char phases[LIVE_PHASE_BYTES];		 /* of the last interval that it was in, or "" */
+};
+
+struct live_jobs {
+	struct live_steps_view of[LIVE_JOBS];
+	uint32_t len;
+	uint32_t left_out; /* processes with steps that found no room, in the last interval */
+};
+
+/* Of the steps of the last interval, a sentence for each process; the main one first. */
+struct live_phases {
+	bool looking; /* for steps: nothing is known yet */
+	char of[LIVE_PHASES][LIVE_PHASE_BYTES];
+	uint32_t len, more;
 	uint64_t intervals; /* so far that had any */
 };
 
@@ -93,7 +105,8 @@ struct live_state {
 	struct live_gpu gpus[LIVE_GPUS];
 	struct live_counter counters[LIVE_COUNTERS]; /* the first that came */
 	uint32_t counters_len;
-	struct live_steps_view steps;
+	struct live_steps_view steps; /* of the process that tells most */
+	struct live_phases phases;
 	double job_cpu;	  /* cores */
 	double probe_cpu; /* cores: what the probes took of them */
 	double own_cpu;	  /* cores: eacgm's */

@@ -170,6 +170,10 @@ void session_progress(const struct session *s, struct session_progress *ret);
 /* What session_service is to be called for; asked before each poll(2). Their number. */
 size_t session_fds(const struct session *s, struct pollfd ret[SESSION_FDS]);
 
+/* Another budget than the options', of a session that was started with one; on the thread that
+ * calls session_service. */
+void session_set_budget(struct session *s, double budget);
+
 /* Does what is due, at least 20 times a second: one of the descriptors is a clock. */
 void session_service(struct session *s);
 enum session_end session_ended(const struct session *s);

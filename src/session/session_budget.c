@@ -30,6 +30,11 @@ void session_budget_open(struct session *s)
 	s->budget.looked_ns = s->budget.told_ns = s->budget.whole_ns = monotonic_ns();
 }
 
+void session_set_budget(struct session *s, double budget)
+{
+	s->budget.b.ratio = budget;
+}
+
 void session_budget_close(struct session *s)
 {
 	budget_close(&s->budget.b);
@@ -236,7 +241,7 @@ static void note_moved(struct session *s, const struct budget_seen *seen, size_t
 		   (double)(monotonic_ns() - s->start_ns) / SECOND_NS,
 		   down ? "on in bursts from now on" : "on all the time again", moved,
 		   moved == 1 ? "" : "s", 100 * ratio_of(seen->cost_ns, seen->job_ns),
-		   100 * s->opts->budget);
+		   100 * s->budget.b.ratio);
 	name_dearest(&s->budget, &text, moved, down);
 	buf_byte(&text, 0);
 	pipeline_note(s->pipeline, "budget", (const char *)text.data);
@@ -360,6 +365,6 @@ void session_budget_end(struct session *s)
 	tell_times(s);
 	if (s->budget.any_moved)
 		end_whole(s, monotonic_ns());
-	pipeline_meta(s->pipeline, "budget_ratio", "%.6g", s->opts->budget);
+	pipeline_meta(s->pipeline, "budget_ratio", "%.6g", s->budget.b.ratio);
 	pipeline_meta(s->pipeline, "budget_cost_ratio", "%.6g", ratio_of(b->spent_ns, b->job_ns));
 }

@@ -9,11 +9,14 @@
 
 struct session_window {
 	struct row_window *rows; /* NULL before the first */
-	uint64_t calls, most_calls, waits, begin_ns;
+	uint64_t calls, most_calls, share, waits, begin_ns;
 	struct map64 string_of;	   /* the recording's string -> the window's */
 	VEC(uint32_t) live_of;	   /* back */
 	struct map64 thread_of;	   /* the recording's index -> the window's */
 	VEC(uint8_t) probe_wanted; /* by number, which is the recording's */
+	VEC(uint32_t) sharer_of;   /* of a thread of the window: place of its process in shares */
+	VEC(uint64_t) shares;	   /* calls of each process so far */
+	struct map64 sharer;	   /* pid -> that place */
 	VEC(struct m_process) processes;
 	struct map64 process_of; /* pid -> index */
 };
@@ -30,6 +33,9 @@ void session_window_close(struct session_window *w)
 	map64_free(&w->thread_of);
 	vec_free(&w->live_of);
 	vec_free(&w->probe_wanted);
+	vec_free(&w->sharer_of);
+	vec_free(&w->shares);
+	map64_free(&w->sharer);
 	w->rows = NULL;
 }
 
@@ -57,6 +63,12 @@ void session_window_see(struct session_window *w, const struct session_view *v)
 	}
 }
 
+bool session_window_lives(const struct session_window *w, uint32_t pid)
+{
+	uint64_t at;
+	return map64_get(&w->process_of, pid, &at) && !w->processes.data[at].end_ns;
+}
+
 static void forget_ended(struct session_window *w)
 {
 	size_t left = 0;
@@ -72,13 +84,15 @@ static void forget_ended(struct session_window *w)
 
 /* ---- into the window ---- */
 
-void session_window_begin(struct session_window *w, uint64_t most_calls, uint64_t now_ns)
+void session_window_begin(struct session_window *w, uint64_t most_calls, uint64_t share,
+			  uint64_t now_ns)
 {
 	forget_ended(w);
 	w->rows = row_window_new(most_calls * sizeof(struct m_call) +
 				 MOST_WAITS * sizeof(struct m_wait));
 	w->calls = w->waits = 0;
 	w->most_calls = most_calls;
+	w->share = share;
 	w->begin_ns = now_ns;
 }
 
@@ -116,6 +130,16 @@ static void put_probe(struct session_window *w, const struct session_view *v,
 	*vec_push(&w->probe_wanted) = layer_traits_of_name(layer) & LAYER_IS_WORK;
 }
 
+static uint32_t sharer_of(struct session_window *w, uint32_t pid)
+{
+	uint64_t at = w->shares.len;
+	if (!map64_get(&w->sharer, pid, &at)) {
+		map64_set(&w->sharer, pid, at);
+		*vec_push(&w->shares) = 0;
+	}
+	return (uint32_t)at;
+}
+
 static bool thread_of(struct session_window *w, const struct session_view *v, uint32_t live,
 		      uint32_t *ret)
 {
@@ -127,6 +151,7 @@ static bool thread_of(struct session_window *w, const struct session_view *v, ui
 		struct rec_tables *tables = row_window_tables(w->rows);
 		index = tables->threads.len;
 		*vec_push(&tables->threads) = (struct m_thread){.pid = t->pid, .tid = t->tid};
+		*vec_push(&w->sharer_of) = sharer_of(w, t->pid);
 		map64_set(&w->thread_of, live, index);
 	}
 	*ret = (uint32_t)index;
@@ -140,6 +165,10 @@ static void put_call(struct session_window *w, const struct session_view *v,
 	struct m_call row = *live;
 	if (!thread_of(w, v, live->thread, &row.thread))
 		return;
+	uint64_t *taken = &w->shares.data[w->sharer_of.data[row.thread]];
+	if (*taken == w->share)
+		return;
+	(*taken)++;
 	row.stack = 0;
 	for (unsigned i = 0; i < row.nargs && i < MODEL_MAX_ARGS; i++)
 		if (probe->arg_types[i] == ARG_TYPE_STRING)

@@ -10,8 +10,12 @@ void session_window_free(struct session_window *w);
 
 /* Every batch, whether the window is open or not: which processes there are. */
 void session_window_see(struct session_window *w, const struct session_view *v);
+/* Whether there is such a process, as far as was seen. */
+bool session_window_lives(const struct session_window *w, uint32_t pid);
 
-void session_window_begin(struct session_window *w, uint64_t most_calls, uint64_t now_ns);
+/* share: calls of one process, of which more are left out; at least 1 and at most most_calls. */
+void session_window_begin(struct session_window *w, uint64_t most_calls, uint64_t share,
+			  uint64_t now_ns);
 /* Takes a batch's waits, and its calls of layers that do work. Returns whether there is no more
  * room for calls. */
 bool session_window_take(struct session_window *w, const struct session_view *v);

@@ -17,22 +17,24 @@
 #include "store/store_schema.h"
 #include "store/store_write.h"
 
-#define SAMPLE_NS 1000000000ULL
-#define BUSY_MS	  2000
+#define BUSY_MS	 2000
+#define RETAIN_S 10 /* how often what is too old goes */
 
 struct store {
-	struct store_options options;
+	struct store_options options; /* its limits are of the lock */
 	pthread_t thread;
 	bool started;
-	pthread_mutex_t lock; /* of the next five */
+	pthread_mutex_t lock; /* of the next six */
 	pthread_cond_t wake;
 	struct store_rollup rollup;
 	VEC(struct store_batch) waiting;
+	size_t rows; /* that wait */
 	bool ends;
-	uint64_t tick_ns; /* of who ticks */
+	int64_t tick_s; /* of who ticks */
 	/* of the thread that writes */
 	struct store_writer writer;
 	bool failing;
+	int64_t retained_s;
 };
 
 static int64_t now_real_ns(void)
@@ -124,34 +126,49 @@ int store_open(struct store **ret, const struct store_options *o, struct err *e)
 
 /* ---- the thread that writes ---- */
 
-static int write_one(struct store *s, const struct store_batch *b, struct err *e)
+static void retain(struct store *s, int64_t time_s)
 {
+	bool names;
+	pthread_mutex_lock(&s->lock);
 	const struct store_limits limits = {.keep_s = (int64_t)s->options.keep_s,
 					    .bytes = (int64_t)s->options.most_bytes};
-	bool names;
+	pthread_mutex_unlock(&s->lock);
+	store_retain(s->writer.db, &limits, time_s, &names);
+	if (names)
+		store_writer_forget(&s->writer);
+	s->retained_s = time_s;
+}
+
+static int write_one(struct store *s, const struct store_batch *b, struct err *e)
+{
 	int rc = s->writer.db ? SQLITE_OK : open_database(s, e);
 	if (rc != SQLITE_OK)
 		return rc;
 	rc = store_write(&s->writer, b);
 	if (rc != SQLITE_OK)
-		err_set(e, EIO, "%s", sqlite3_errmsg(s->writer.db));
+		err_set(e, EIO, "%s", sqlite3_errstr(rc));
 	/* also where there is no room: it makes some */
-	store_retain(s->writer.db, &limits, b->time_s, &names);
-	if (names)
-		store_writer_forget(&s->writer);
+	if (rc != SQLITE_OK || b->time_s / RETAIN_S != s->retained_s / RETAIN_S)
+		retain(s, b->time_s);
 	return rc;
+}
+
+static bool has_room(const struct store *s, const struct store_batch *b)
+{
+	return s->waiting.len < STORE_BATCHES && s->rows + store_batch_rows(b) <= STORE_ROWS;
 }
 
 /* Puts back what could not be written, where there is room for it. */
 static void put_back(struct store *s, struct store_batch *b)
 {
 	pthread_mutex_lock(&s->lock);
-	bool fits = s->waiting.len < STORE_BATCHES && !s->ends;
+	bool fits = has_room(s, b) && !s->ends;
 	if (fits) {
 		vec_push(&s->waiting);
 		memmove(s->waiting.data + 1, s->waiting.data,
 			(s->waiting.len - 1) * sizeof(*s->waiting.data));
 		s->waiting.data[0] = *b;
+		s->rows += store_batch_rows(b);
 	}
 	pthread_mutex_unlock(&s->lock);
 	if (!fits)
@@ -178,6 +195,7 @@ static bool take_next(struct store *s, struct store_batch *ret)
 		return false;
 	*ret = s->waiting.data[0];
 	s->waiting.len--;
+	s->rows -= store_batch_rows(ret);
 	memmove(s->waiting.data, s->waiting.data + 1, s->waiting.len * sizeof(*s->waiting.data));
 	return true;
 }
@@ -204,6 +222,8 @@ static void *write_all(void *ctx)
 			break;
 	}
 	pthread_mutex_unlock(&s->lock);
+	if (may && s->writer.db)
+		store_write_end(&s->writer);
 	return NULL;
 }
 
@@ -220,28 +240,28 @@ int store_start(struct store *s, struct err *e)
 static void hand_over(struct store *s, const struct store_batch *b)
 {
 	struct store_batch oldest;
-	if (s->waiting.len >= STORE_BATCHES && take_next(s, &oldest))
+	while (!has_room(s, b) && take_next(s, &oldest))
 		store_batch_free(&oldest);
 	*vec_push(&s->waiting) = *b;
+	s->rows += store_batch_rows(b);
 	pthread_cond_signal(&s->wake);
 }
 
-void store_tick(struct store *s, const struct live_series *series,
-		const struct live_steps_view *steps, uint64_t now_ns)
+static void take_batch(struct store *s, const struct store_seen *seen, uint64_t now_ns,
+		       int64_t offset)
 {
-	if (now_ns < s->tick_ns + SAMPLE_NS)
+	struct store_batch b = store_rollup_take(&s->rollup, seen, now_ns, offset);
+	hand_over(s, &b);
+}
+
+void store_tick(struct store *s, const struct store_seen *seen, uint64_t now_ns)
+{
+	int64_t offset = offset_ns(), now_s = ((int64_t)now_ns + offset) / 1000000000;
+	if (now_s == s->tick_s)
 		return;
-	s->tick_ns = now_ns;
-	int64_t offset = offset_ns();
-	int64_t time_s = ((int64_t)now_ns + offset) / 1000000000;
-	time_s -= time_s % STORE_EACH_S;
+	s->tick_s = now_s;
 	pthread_mutex_lock(&s->lock);
-	if (s->rollup.now.time_s && time_s != s->rollup.now.time_s) {
-		struct store_batch b = store_rollup_take(&s->rollup, series, offset);
-		hand_over(s, &b);
-	}
-	s->rollup.now.time_s = time_s;
-	store_rollup_sample(&s->rollup, series, steps, now_ns, offset);
+	take_batch(s, seen, now_ns, offset);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -262,28 +282,33 @@ void store_incident(struct store *s, const struct incident_said *told)
 	pthread_mutex_unlock(&s->lock);
 }
 
+void store_limit(struct store *s, uint64_t keep_s, uint64_t most_bytes)
+{
+	pthread_mutex_lock(&s->lock);
+	s->options.keep_s = keep_s;
+	s->options.most_bytes = most_bytes;
+	pthread_mutex_unlock(&s->lock);
+}
+
 /* ---- its end ---- */
 
-static void end_thread(struct store *s, const struct live_series *series)
+static void end_thread(struct store *s, const struct store_seen *seen)
 {
-	static const struct live_series none;
 	pthread_mutex_lock(&s->lock);
-	if (s->rollup.now.time_s) {
-		struct store_batch b =
-			store_rollup_take(&s->rollup, series ? series : &none, offset_ns());
-		hand_over(s, &b);
-	}
+	if (s->tick_s)
+		take_batch(s, seen, monotonic_ns(), offset_ns());
 	s->ends = true;
 	pthread_cond_signal(&s->wake);
 	pthread_mutex_unlock(&s->lock);
 	pthread_join(s->thread, NULL);
 }
 
-void store_close(struct store *s, const struct live_series *series)
+void store_close(struct store *s, const struct store_seen *seen)
 {
+	static const struct live_series none;
 	struct store_batch left;
 	if (s->started)
-		end_thread(s, series);
+		end_thread(s, seen ? seen : &(struct store_seen){.series = &none});
 	while (take_next(s, &left))
 		store_batch_free(&left);
 	vec_free(&s->waiting);

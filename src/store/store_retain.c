@@ -5,11 +5,13 @@
 
 #include "base/buffer.h"
 
-#define FINE_S	86400 /* rows of ten seconds stay a day */
-#define SLICE_S 600   /* rows of so long go at once */
-#define NAMES_S 600   /* how often it is looked for names that are not in use */
-#define NAMES_N 500   /* that go at once */
-#define PAGES	256   /* that are given back at once */
+#define SECOND_S 3600  /* rows of a second stay an hour */
+#define FINE_S	 86400 /* of ten seconds a day */
+#define SLICE_S	 600   /* rows of so long go at once, */
+#define SHORT_S	 60    /* of a second so long */
+#define NAMES_S	 600   /* how often it is looked for names that are not in use */
+#define NAMES_N	 500   /* that go at once */
+#define PAGES	 256   /* that are given back at once */
 
 static int run(sqlite3 *db, char *sql)
 {
@@ -29,17 +31,23 @@ static int64_t number(sqlite3 *db, const char *sql)
 }
 
 /* Of a rolled up table what is before a time, at most a slice of it. */
-static int cut(sqlite3 *db, const char *table, int64_t before_s)
+static int cut(sqlite3 *db, const char *table, int slice_s, int64_t before_s)
 {
 	return run(db, xasprintf("DELETE FROM %s WHERE time < min(%lld, (SELECT min(time) FROM %s)"
 				 " + %d)",
-				 table, (long long)before_s, table, SLICE_S));
+				 table, (long long)before_s, table, slice_s));
+}
+
+static int cut_seconds(sqlite3 *db, int64_t before_s)
+{
+	int rc = cut(db, "counters_1s", SHORT_S, before_s);
+	return rc == SQLITE_OK ? cut(db, "steps_1s", SHORT_S, before_s) : rc;
 }
 
 static int cut_fine(sqlite3 *db, int64_t before_s)
 {
-	int rc = cut(db, "counters_10s", before_s);
-	return rc == SQLITE_OK ? cut(db, "steps_10s", before_s) : rc;
+	int rc = cut(db, "counters_10s", SLICE_S, before_s);
+	return rc == SQLITE_OK ? cut(db, "steps_10s", SLICE_S, before_s) : rc;
 }
 
 static int cut_coarse(sqlite3 *db, int64_t before_s)
@@ -47,7 +55,7 @@ static int cut_coarse(sqlite3 *db, int64_t before_s)
 	static const char *const tables[] = {"counters_60s", "steps_60s", "calls_60s"};
 	int rc = SQLITE_OK;
 	for (size_t i = 0; i < 3 && rc == SQLITE_OK; i++)
-		rc = cut(db, tables[i], before_s);
+		rc = cut(db, tables[i], SLICE_S, before_s);
 	return rc;
 }
 
@@ -83,11 +91,14 @@ static bool is_too_large(sqlite3 *db, int64_t bytes)
 	return pages * number(db, "PRAGMA page_size") > bytes;
 }
 
-/* The oldest of ten seconds first, down to an hour of them; then minutes; then what is left. */
+/* Seconds first, down to a minute of them; the oldest of ten seconds, down to an hour; then
+ * minutes; then what is left. */
 static int cut_oldest(sqlite3 *db, int64_t now_s)
 {
 	int before = sqlite3_total_changes(db);
-	int rc = cut_fine(db, now_s - 3600);
+	int rc = cut_seconds(db, now_s - 60);
+	if (rc == SQLITE_OK && sqlite3_total_changes(db) == before)
+		rc = cut_fine(db, now_s - 3600);
 	if (rc == SQLITE_OK && sqlite3_total_changes(db) == before)
 		rc = cut_coarse(db, now_s - 3600);
 	if (rc == SQLITE_OK && sqlite3_total_changes(db) == before)
@@ -99,7 +110,9 @@ static int cut_oldest(sqlite3 *db, int64_t now_s)
 
 static int retain(sqlite3 *db, const struct store_limits *l, int64_t now_s, bool *ret_names)
 {
-	int rc = cut_fine(db, now_s - (l->keep_s < FINE_S ? l->keep_s : FINE_S));
+	int rc = cut_seconds(db, now_s - SECOND_S);
+	if (rc == SQLITE_OK)
+		rc = cut_fine(db, now_s - (l->keep_s < FINE_S ? l->keep_s : FINE_S));
 	if (rc == SQLITE_OK)
 		rc = cut_coarse(db, now_s - l->keep_s);
 	if (rc == SQLITE_OK && now_s % NAMES_S < 10) {

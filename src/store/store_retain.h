@@ -1,6 +1,6 @@
 /* store_retain.h - what a store gives up: rows of an age, and the oldest where there are too many
- * bytes. A call does a bounded amount of work; where it is called with each batch it is faster than
- * what comes. */
+ * bytes. A call does a bounded amount of work; where it is called each ten seconds it is faster
+ * than what comes. */
 #pragma once
 
 #include <sqlite3.h>

@@ -1,4 +1,4 @@
-/* store_rollup.c - adds up what is sampled, and takes differences of what only grows. */
+/* store_rollup.c - copies what is known at a moment, and takes differences of what only grows. */
 #include "store/store_rollup.h"
 
 #include <math.h>
@@ -68,75 +68,71 @@ static char *entity_of(const struct live_metric *m)
 	return xstrdup(text);
 }
 
-static struct store_counter *counter_of(struct store_rollup *r, const struct live_series *s,
-					const struct live_metric *m, int64_t offset_ns)
-{
-	uint64_t key = key_of(m), at;
-	if (map64_get(&r->counter_of, key, &at))
-		return &r->now.counters.data[at];
-	if (r->now.counters.len >= STORE_COUNTERS) {
-		r->left_out++;
-		return NULL;
-	}
-	map64_set(&r->counter_of, key, r->now.counters.len);
-	struct store_counter *ret = vec_push(&r->now.counters);
-	*ret = (struct store_counter){.owner = owner_of(s, m->pid, offset_ns),
-				      .kind = m->kind,
-				      .unit = m->unit,
-				      .gpu = m->gpu,
-				      .entity = entity_of(m),
-				      .name = xstrdup(m->name),
-				      .key = key};
-	return ret;
-}
-
-static void sample_counters(struct store_rollup *r, const struct live_series *s, int64_t offset_ns)
+static void take_counters(struct store_rollup *r, const struct live_series *s, int64_t offset_ns)
 {
 	for (size_t i = 0; i < s->metrics.len; i++) {
 		const struct live_metric *m = &s->metrics.data[i];
-		struct store_counter *c =
-			is_kept(s, m, r->sampled_ns) ? counter_of(r, s, m, offset_ns) : NULL;
-		if (c)
-			sums_add(&c->values, m->value);
+		if (!is_kept(s, m, r->sampled_ns))
+			continue;
+		if (r->now.counters.len >= STORE_COUNTERS) {
+			r->left_out++;
+			continue;
+		}
+		*vec_push(&r->now.counters) =
+			(struct store_counter){.owner = owner_of(s, m->pid, offset_ns),
+					       .kind = m->kind,
+					       .unit = m->unit,
+					       .gpu = m->gpu,
+					       .entity = entity_of(m),
+					       .name = xstrdup(m->name),
+					       .value = m->value,
+					       .key = key_of(m)};
 	}
 }
 
 /* ---- steps ---- */
 
-static struct store_steps *steps_of(struct store_rollup *r, struct store_owner owner,
-				    const char *kind)
+static uint64_t owner_key(uint32_t pid, uint64_t met_ns)
 {
-	for (size_t i = 0; i < r->now.steps.len; i++) {
-		struct store_steps *s = &r->now.steps.data[i];
-		if (s->owner.pid == owner.pid && !strcmp(s->kind, kind))
-			return s;
-	}
-	struct store_steps *s = vec_push(&r->now.steps);
-	s->owner = owner;
-	snprintf(s->kind, sizeof(s->kind), "%s", kind);
-	return s;
+	return hash_u64(hash_u64(met_ns) ^ pid);
 }
 
-/* Those that ended since they were looked at last, of which the history has the latest. */
-static void sample_steps(struct store_rollup *r, const struct live_series *s,
-			 const struct live_steps_view *v, int64_t offset_ns)
+/* Those that ended since the process was looked at last, of which the history has the latest. */
+static void take_steps_of(struct store_rollup *r, const struct live_steps_view *v,
+			  struct store_owner owner, uint64_t more)
 {
-	uint64_t more = r->counting && v->count > r->steps ? v->count - r->steps : 0;
-	r->counting = true;
-	r->steps = v->count;
 	uint32_t n = more < v->history.len ? (uint32_t)more : v->history.len;
 	if (!n)
 		return;
-	struct store_steps *to = steps_of(r, owner_of(s, v->pid, offset_ns), v->kind);
+	struct store_steps *to = vec_push(&r->now.steps);
+	to->owner = owner;
+	snprintf(to->kind, sizeof(to->kind), "%s", v->kind);
 	for (uint32_t i = v->history.len - n; i < v->history.len; i++)
 		sums_add(&to->seconds, live_history_at(&v->history, i) * 1e-9);
+}
+
+/* What a process had when it was met, or after a while in which it could not be told, is not. */
+static void take_steps(struct store_rollup *r, const struct store_seen *seen, int64_t offset_ns)
+{
+	struct map64 next = {0};
+	for (uint32_t i = 0; i < seen->steps_len; i++) {
+		const struct live_steps_view *v = seen->steps[i];
+		struct store_owner owner = owner_of(seen->series, v->pid, offset_ns);
+		uint64_t key = owner_key(v->pid, owner.met_ns), before = v->count;
+		map64_get(&r->steps_of, key, &before);
+		if (owner.pid && v->count > before)
+			take_steps_of(r, v, owner, v->count - before);
+		map64_set(&next, key, v->count);
+	}
+	map64_free(&r->steps_of);
+	r->steps_of = next;
 }
 
 /* ---- calls ---- */
 
 static uint64_t function_key(const struct live_process *p, const struct live_function *f)
 {
-	uint64_t key = hash_u64(hash_u64(p->start_ns) ^ p->pid);
+	uint64_t key = owner_key(p->pid, p->start_ns);
 	key = hash_u64(key ^ hash_bytes(f->layer, strlen(f->layer)));
 	return hash_u64(key ^ hash_bytes(f->name, strlen(f->name)));
 }
@@ -165,16 +161,17 @@ static void sum_others(struct store_rollup *r)
 	b->calls.data[STORE_FUNCTIONS - 1] = all;
 }
 
-static struct store_calls calls_of(const struct live_series *s, const struct live_function *f,
-				   int64_t offset_ns)
+static void take_calls_of(struct store_rollup *r, const struct live_series *s,
+			  const struct live_function *f, const struct store_before *before,
+			  int64_t offset_ns)
 {
-	struct store_calls ret = {.owner = owner_of(s, f->pid, offset_ns),
-				  .calls = f->calls,
-				  .errors = f->errors,
-				  .ns = f->ns};
-	snprintf(ret.layer, sizeof(ret.layer), "%s", f->layer);
-	snprintf(ret.name, sizeof(ret.name), "%s", f->name);
-	return ret;
+	struct store_calls *to = vec_push(&r->now.calls);
+	*to = (struct store_calls){.owner = owner_of(s, f->pid, offset_ns),
+				   .calls = f->calls - before->calls,
+				   .errors = f->errors - before->errors,
+				   .ns = f->ns - before->ns};
+	snprintf(to->layer, sizeof(to->layer), "%s", f->layer);
+	snprintf(to->name, sizeof(to->name), "%s", f->name);
 }
 
 /* What was called since the last batch. */
@@ -184,20 +181,17 @@ static void take_calls(struct store_rollup *r, const struct live_series *s, int6
 	for (size_t i = 0; i < s->functions.len; i++) {
 		const struct live_function *f = &s->functions.data[i];
 		const struct live_process *p = live_series_process(s, f->pid);
+		struct store_before before = {0};
 		uint64_t at;
 		if (!p)
 			continue;
-		struct store_calls now = calls_of(s, f, offset_ns), more = now;
 		uint64_t key = function_key(p, f);
-		if (map64_get(&r->function_of, key, &at)) {
-			more.calls -= r->before.data[at].calls;
-			more.errors -= r->before.data[at].errors;
-			more.ns -= r->before.data[at].ns;
-		}
+		if (map64_get(&r->function_of, key, &at))
+			before = r->before.data[at];
 		map64_set(&next.function_of, key, next.before.len);
-		*vec_push(&next.before) = now;
-		if (more.calls)
-			*vec_push(&r->now.calls) = more;
+		*vec_push(&next.before) = (struct store_before){f->calls, f->errors, f->ns};
+		if (f->calls > before.calls)
+			take_calls_of(r, s, f, &before, offset_ns);
 	}
 	map64_free(&r->function_of);
 	vec_free(&r->before);
@@ -210,11 +204,24 @@ static void take_calls(struct store_rollup *r, const struct live_series *s, int6
 
 /* ---- processes ---- */
 
+/* Whether it is as it was told last; it counts as told from here on. */
+static bool is_told(struct store_rollup *r, const struct live_process *p)
+{
+	uint64_t key = owner_key(p->pid, p->start_ns), now = hash_bytes(p, sizeof(*p)), was;
+	bool ret = map64_get(&r->processes, key, &was) && was == now;
+	map64_set(&r->processes, key, now);
+	return ret;
+}
+
 static void take_processes(struct store_rollup *r, const struct live_series *s, int64_t offset_ns)
 {
+	if (r->now.time_s >= r->processes_s + STORE_TOLD_S || r->now.time_s < r->processes_s) {
+		map64_free(&r->processes);
+		r->processes_s = r->now.time_s;
+	}
 	for (size_t i = 0; i < s->processes.len; i++) {
 		const struct live_process *p = &s->processes.data[i];
-		if (!p->called)
+		if (!p->called || is_told(r, p))
 			continue;
 		if (r->now.processes.len >= STORE_PROCESSES) {
 			r->left_out++;
@@ -307,26 +314,24 @@ void store_rollup_incident(struct store_rollup *r, const struct incident_said *t
 
 /* ---- all of it ---- */
 
-void store_rollup_sample(struct store_rollup *r, const struct live_series *s,
-			 const struct live_steps_view *steps, uint64_t now_ns, int64_t offset_ns)
+struct store_batch store_rollup_take(struct store_rollup *r, const struct store_seen *seen,
+				     uint64_t now_ns, int64_t offset_ns)
 {
-	sample_counters(r, s, offset_ns);
-	if (steps)
-		sample_steps(r, s, steps, offset_ns);
-	else
-		r->counting = false;
+	r->now.time_s = ((int64_t)now_ns + offset_ns) / 1000000000;
+	take_counters(r, seen->series, offset_ns);
+	take_steps(r, seen, offset_ns);
+	take_calls(r, seen->series, offset_ns);
+	take_processes(r, seen->series, offset_ns);
+	struct store_batch ret = r->now;
+	r->now = (struct store_batch){0};
 	r->sampled_ns = now_ns;
+	return ret;
 }
 
-struct store_batch store_rollup_take(struct store_rollup *r, const struct live_series *s,
-				     int64_t offset_ns)
+size_t store_batch_rows(const struct store_batch *b)
 {
-	take_calls(r, s, offset_ns);
-	take_processes(r, s, offset_ns);
-	struct store_batch ret = r->now;
-	r->now = (struct store_batch){.time_s = ret.time_s};
-	map64_free(&r->counter_of);
-	return ret;
+	return b->processes.len + b->counters.len + b->steps.len + b->calls.len + b->events.len +
+	       b->incidents.len;
 }
 
 void store_batch_free(struct store_batch *b)
@@ -353,7 +358,8 @@ void store_batch_free(struct store_batch *b)
 void store_rollup_free(struct store_rollup *r)
 {
 	store_batch_free(&r->now);
-	map64_free(&r->counter_of);
+	map64_free(&r->steps_of);
+	map64_free(&r->processes);
 	map64_free(&r->function_of);
 	vec_free(&r->before);
 }

@@ -1,6 +1,6 @@
-/* store_rollup.h - ten seconds of what a session knows as rows of a database: counters with their
- * sums and bounds, steps, calls since the ten seconds before, processes, events, incidents. Knows
- * no database; memory is bounded by the constants below, and what finds no room is counted.
+/* store_rollup.h - what a session knows at a second as rows of a database: counters, steps and
+ * calls since the second before, processes, events, incidents. Knows no database; memory is bounded
+ * by the constants below, and what finds no room is counted.
  *
  * Not for several threads: store.c locks it. */
 #pragma once
@@ -10,13 +10,13 @@
 #include "session/live_series.h"
 #include "session/live_state.h"
 
-#define STORE_EACH_S	10   /* what a batch spans */
 #define STORE_COUNTERS	2048 /* in a batch, each */
 #define STORE_PROCESSES 1024
 #define STORE_FUNCTIONS 512 /* with most time; the others are summed as "(other)" */
 #define STORE_EVENTS	256
 #define STORE_INCIDENTS 256
 #define STORE_OTHER	"(other)"
+#define STORE_TOLD_S	60 /* a process that stays as it is is told so often */
 
 /* Whose it is; pid 0: nobody's. Times are of CLOCK_REALTIME from here on. */
 struct store_owner {
@@ -35,7 +35,7 @@ struct store_counter {
 	uint8_t kind, unit;
 	uint32_t gpu;
 	char *entity, *name;
-	struct store_sums values;
+	double value;
 	uint64_t key;
 };
 
@@ -85,8 +85,8 @@ struct store_incident {
 };
 
 struct store_batch {
-	int64_t time_s; /* its beginning, a multiple of STORE_EACH_S */
-	VEC(struct store_process) processes;
+	int64_t time_s;
+	VEC(struct store_process) processes; /* those that changed, or were not told for long */
 	VEC(struct store_counter) counters;
 	VEC(struct store_steps) steps;
 	VEC(struct store_calls) calls;
@@ -94,27 +94,40 @@ struct store_batch {
 	VEC(struct store_incident) incidents;
 };
 void store_batch_free(struct store_batch *b);
+size_t store_batch_rows(const struct store_batch *b);
+
+/* What there is at a moment. */
+struct store_seen {
+	const struct live_series *series;
+	/* Of each process whose steps can be told. */
+	const struct live_steps_view *const *steps;
+	uint32_t steps_len;
+};
+
+/* Calls of a function so far. */
+struct store_before {
+	uint64_t calls, errors;
+	double ns;
+};
 
 /* Zeroed at first. */
 struct store_rollup {
 	struct store_batch now;
 	uint64_t left_out;
 	/* the rest is its own */
-	struct map64 counter_of;  /* by what it is of: place in now.counters, from 1 on */
 	struct map64 function_of; /* by owner and name: place in before */
-	VEC(struct store_calls) before;
-	uint64_t sampled_ns; /* of CLOCK_MONOTONIC */
-	uint64_t steps;	     /* that were counted */
-	bool counting;
+	VEC(struct store_before) before;
+	struct map64 steps_of;	/* by owner: steps that were counted */
+	struct map64 processes; /* by owner: a hash of what was told */
+	int64_t processes_s;	/* since then */
+	uint64_t sampled_ns;	/* of CLOCK_MONOTONIC */
 };
 
-/* What there is at a moment. offset_ns: CLOCK_REALTIME - CLOCK_MONOTONIC; now_ns is the latter.
- * steps: NULL where they cannot be told. */
-void store_rollup_sample(struct store_rollup *r, const struct live_series *s,
-			 const struct live_steps_view *steps, uint64_t now_ns, int64_t offset_ns);
-/* The batch with what was called since the last one; the next begins. Whoever gets it frees it. */
-struct store_batch store_rollup_take(struct store_rollup *r, const struct live_series *s,
-				     int64_t offset_ns);
+/* The batch of this moment: counters that were told, steps that ended and what was called since the
+ * last one. offset_ns: CLOCK_REALTIME - CLOCK_MONOTONIC; now_ns is the latter. Whoever gets it
+ * frees it. */
+struct store_batch store_rollup_take(struct store_rollup *r, const struct store_seen *seen,
+				     uint64_t now_ns, int64_t offset_ns);
 void store_rollup_event(struct store_rollup *r, int64_t time_ns, const char *entity,
 			const char *name, const char *text);
 /* Takes the place of what was told of it before. */

@@ -77,7 +77,20 @@ static const char first[] =
 	"name,"
 	" text FROM events;";
 
-const char *const store_schema_steps[] = {first};
+/* Seconds. What of them is in the tables of ten seconds and of minutes is said by "rolled". */
+static const char second[] =
+	"CREATE TABLE counters_1s(time INTEGER, series INTEGER, value REAL,"
+	" PRIMARY KEY(time, series)) WITHOUT ROWID;"
+	"CREATE TABLE steps_1s(time INTEGER, process INTEGER, kind TEXT, n INTEGER, sum REAL,"
+	" min REAL, max REAL, PRIMARY KEY(time, process, kind)) WITHOUT ROWID;"
+	"CREATE TABLE rolled(until INTEGER); INSERT INTO rolled VALUES(0);"
+	"CREATE VIEW v_counters_1s AS SELECT r.time AS time, " AT ", s.entity AS entity,"
+	" p.pid AS pid, p.script AS script, s.name AS name, s.unit AS unit, 1 AS n,"
+	" r.value AS mean, r.value AS min, r.value AS max FROM counters_1s" SERIES_JOINED
+	"CREATE VIEW v_steps_1s" OF_STEPS
+	" FROM steps_1s r LEFT JOIN processes p ON p.id = r.process;";
+
+const char *const store_schema_steps[] = {first, second};
 const size_t store_schema_version = sizeof(store_schema_steps) / sizeof(store_schema_steps[0]);
 
 static int number(sqlite3 *db, const char *sql, sqlite3_int64 *ret)

@@ -18,6 +18,15 @@
 #define ADD_SUMS                                                                                   \
 	" DO UPDATE SET n = n + excluded.n, sum = sum + excluded.sum, min = min(min,"              \
 	" excluded.min), max = max(max, excluded.max)"
+/* ?1, ?2: behind and up to what second. */
+#define ROLL_COUNTERS(s)                                                                           \
+	"INSERT INTO counters_" s "s SELECT time - time % " s ", series, count(*), sum(value),"    \
+	" min(value), max(value) FROM counters_1s WHERE time > ?1 AND time <= ?2 GROUP BY 1, 2"    \
+	" ON CONFLICT(time, series)" ADD_SUMS
+#define ROLL_STEPS(s)                                                                              \
+	"INSERT INTO steps_" s "s SELECT time - time % " s ", process, kind, sum(n), sum(sum),"    \
+	" min(min), max(max) FROM steps_1s WHERE time > ?1 AND time <= ?2 GROUP BY 1, 2, 3"        \
+	" ON CONFLICT(time, process, kind)" ADD_SUMS
 static const char *const texts[STORE_STATEMENTS] = {
 	[FIND_PROCESS] = "SELECT id FROM processes WHERE pid = ?1 AND start_ns BETWEEN ?2 - ?3 AND"
 			 " ?2 + ?3",
@@ -33,14 +42,10 @@ static const char *const texts[STORE_STATEMENTS] = {
 	[ADD_FUNCTION] =
 		"INSERT INTO functions(layer, name, seen) VALUES(?1, ?2, ?3)"
 		" ON CONFLICT(layer, name) DO UPDATE SET seen = excluded.seen RETURNING id",
-	[PUT_COUNTER_10S] = "INSERT INTO counters_10s VALUES(?1, ?2, ?3, ?4, ?5, ?6)"
-			    " ON CONFLICT(time, series)" ADD_SUMS,
-	[PUT_COUNTER_60S] = "INSERT INTO counters_60s VALUES(?1, ?2, ?3, ?4, ?5, ?6)"
-			    " ON CONFLICT(time, series)" ADD_SUMS,
-	[PUT_STEPS_10S] = "INSERT INTO steps_10s VALUES(?1, ?2, ?7, ?3, ?4, ?5, ?6)"
-			  " ON CONFLICT(time, process, kind)" ADD_SUMS,
-	[PUT_STEPS_60S] = "INSERT INTO steps_60s VALUES(?1, ?2, ?7, ?3, ?4, ?5, ?6)"
-			  " ON CONFLICT(time, process, kind)" ADD_SUMS,
+	[PUT_COUNTER] = "INSERT INTO counters_1s VALUES(?1, ?2, ?3)"
+			" ON CONFLICT(time, series) DO UPDATE SET value = excluded.value",
+	[PUT_STEPS] = "INSERT INTO steps_1s VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+		      " ON CONFLICT(time, process, kind)" ADD_SUMS,
 	[PUT_CALLS] = "INSERT INTO calls_60s VALUES(?1, ?2, ?3, ?4, ?5, ?6)"
 		      " ON CONFLICT(time, process, function) DO UPDATE SET calls = calls +"
 		      " excluded.calls, errors = errors + excluded.errors, seconds = seconds +"
@@ -50,6 +55,14 @@ static const char *const texts[STORE_STATEMENTS] = {
 		"INSERT OR REPLACE INTO incidents VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
 		" ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,"
 		" ?24, ?25)",
+	[GET_ROLLED] = "SELECT until FROM rolled",
+	[SET_ROLLED] = "UPDATE rolled SET until = ?1",
+	[ROLL_COUNTERS_10S] = ROLL_COUNTERS("10"),
+	[ROLL_COUNTERS_60S] = ROLL_COUNTERS("60"),
+	[ROLL_STEPS_10S] = ROLL_STEPS("10"),
+	[ROLL_STEPS_60S] = ROLL_STEPS("60"),
+	[CUT_COUNTERS] = "DELETE FROM counters_1s WHERE time >= ?1",
+	[CUT_STEPS] = "DELETE FROM steps_1s WHERE time >= ?1",
 };
 
 /* ---- statements ---- */
@@ -236,47 +249,100 @@ static int64_t minute_of(int64_t time_s)
 	return time_s - time_s % 60;
 }
 
-static int put_sums(struct store_writer *w, enum store_statement which, int64_t time_s,
-		    sqlite3_int64 of, const struct store_sums *sums, const char *kind)
-{
-	sqlite3_stmt *s;
-	int rc = begin(w, which, &s);
-	if (rc != SQLITE_OK)
-		return rc;
-	sqlite3_bind_int64(s, 1, time_s);
-	sqlite3_bind_int64(s, 2, of);
-	sqlite3_bind_int64(s, 3, (sqlite3_int64)sums->n);
-	sqlite3_bind_double(s, 4, sums->sum);
-	sqlite3_bind_double(s, 5, sums->min);
-	sqlite3_bind_double(s, 6, sums->max);
-	if (kind)
-		sqlite3_bind_text(s, 7, kind, -1, SQLITE_STATIC);
-	return end(s);
-}
-
 static int put_counter(struct store_writer *w, const struct store_batch *b,
 		       const struct store_counter *c)
 {
 	sqlite3_int64 series = 0;
+	sqlite3_stmt *s = NULL;
 	int rc = series_of(w, b, c, &series);
 	if (rc == SQLITE_OK)
-		rc = put_sums(w, PUT_COUNTER_10S, b->time_s, series, &c->values, NULL);
-	if (rc == SQLITE_OK)
-		rc = put_sums(w, PUT_COUNTER_60S, minute_of(b->time_s), series, &c->values, NULL);
-	return rc;
+		rc = begin(w, PUT_COUNTER, &s);
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_bind_int64(s, 1, b->time_s);
+	sqlite3_bind_int64(s, 2, series);
+	sqlite3_bind_double(s, 3, c->value);
+	return end(s);
 }
 
 static int put_steps(struct store_writer *w, const struct store_batch *b,
 		     const struct store_steps *steps)
 {
+	const struct store_sums *sums = &steps->seconds;
 	sqlite3_int64 process;
+	sqlite3_stmt *s = NULL;
 	int rc = process_of(w, &steps->owner, &process);
 	if (rc == SQLITE_OK)
-		rc = put_sums(w, PUT_STEPS_10S, b->time_s, process, &steps->seconds, steps->kind);
+		rc = begin(w, PUT_STEPS, &s);
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_bind_int64(s, 1, b->time_s);
+	sqlite3_bind_int64(s, 2, process);
+	sqlite3_bind_text(s, 3, steps->kind, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(s, 4, (sqlite3_int64)sums->n);
+	sqlite3_bind_double(s, 5, sums->sum);
+	sqlite3_bind_double(s, 6, sums->min);
+	sqlite3_bind_double(s, 7, sums->max);
+	return end(s);
+}
+
+/* ---- seconds that become tens of them and minutes ---- */
+
+/* With one or two numbers. */
+static int run(struct store_writer *w, enum store_statement which, int64_t first, int64_t more)
+{
+	sqlite3_stmt *s;
+	int rc = begin(w, which, &s);
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_bind_int64(s, 1, first);
+	if (sqlite3_bind_parameter_count(s) > 1)
+		sqlite3_bind_int64(s, 2, more);
+	return end(s);
+}
+
+static int get_rolled(struct store_writer *w, sqlite3_int64 *ret)
+{
+	sqlite3_stmt *s;
+	int rc = begin(w, GET_ROLLED, &s);
+	*ret = 0;
+	return rc == SQLITE_OK ? end_with(s, ret) : rc;
+}
+
+/* Up to a second. */
+static int roll(struct store_writer *w, int64_t upto_s)
+{
+	static const enum store_statement all[] = {ROLL_COUNTERS_10S, ROLL_COUNTERS_60S,
+						   ROLL_STEPS_10S, ROLL_STEPS_60S};
+	sqlite3_int64 until_s;
+	int rc = get_rolled(w, &until_s);
+	if (rc != SQLITE_OK || upto_s <= until_s)
+		return rc;
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all) && rc == SQLITE_OK; i++)
+		rc = run(w, all[i], until_s, upto_s);
+	return rc == SQLITE_OK ? run(w, SET_ROLLED, upto_s, 0) : rc;
+}
+
+/* The clock was set back, or another agent ended in this second: rows of a second begin anew here,
+ * and the others have both. */
+static int begin_anew(struct store_writer *w, int64_t time_s)
+{
+	sqlite3_int64 until_s;
+	int rc = get_rolled(w, &until_s);
+	if (rc != SQLITE_OK || time_s > until_s)
+		return rc;
+	rc = roll(w, INT64_MAX);
 	if (rc == SQLITE_OK)
-		rc = put_sums(w, PUT_STEPS_60S, minute_of(b->time_s), process, &steps->seconds,
-			      steps->kind);
-	return rc;
+		rc = run(w, CUT_COUNTERS, time_s, 0);
+	if (rc == SQLITE_OK)
+		rc = run(w, CUT_STEPS, time_s, 0);
+	return rc == SQLITE_OK ? run(w, SET_ROLLED, time_s - 1, 0) : rc;
+}
+
+/* Of a batch: the tens of seconds that have passed, where one has. */
+static int roll_passed(struct store_writer *w, int64_t time_s)
+{
+	return time_s / 10 != w->time_s / 10 ? roll(w, time_s - time_s % 10 - 1) : SQLITE_OK;
 }
 
 /* ---- calls ---- */
@@ -401,6 +467,8 @@ static int put_run(struct store_writer *w)
 static int put_all(struct store_writer *w, const struct store_batch *b)
 {
 	int rc = put_run(w);
+	if (rc == SQLITE_OK && b->time_s / 10 != w->time_s / 10)
+		rc = begin_anew(w, b->time_s);
 	for (size_t i = 0; i < b->processes.len && rc == SQLITE_OK; i++)
 		rc = put_process(w, b, &b->processes.data[i]);
 	for (size_t i = 0; i < b->counters.len && rc == SQLITE_OK; i++)
@@ -413,7 +481,7 @@ static int put_all(struct store_writer *w, const struct store_batch *b)
 		rc = put_event(w, &b->events.data[i]);
 	for (size_t i = 0; i < b->incidents.len && rc == SQLITE_OK; i++)
 		rc = put_incident(w, &b->incidents.data[i]);
-	return rc;
+	return rc == SQLITE_OK ? roll_passed(w, b->time_s) : rc;
 }
 
 /* So that names in use are noted again as seen, and memory stays bounded. */
@@ -431,22 +499,44 @@ static void forget_at_times(struct store_writer *w, int64_t time_s)
 	w->seen_s = time_s;
 }
 
+/* In one transaction. */
+static int commit(struct store_writer *w, const struct store_batch *b,
+		  int (*put)(struct store_writer *w, const struct store_batch *b))
+{
+	int rc = sqlite3_exec(w->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+	if (rc != SQLITE_OK)
+		return rc;
+	rc = put(w, b);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(w->db, "COMMIT", NULL, NULL, NULL);
+	if (rc != SQLITE_OK)
+		sqlite3_exec(w->db, "ROLLBACK", NULL, NULL, NULL);
+	return rc;
+}
+
 int store_write(struct store_writer *w, const struct store_batch *b)
 {
 	sqlite3_int64 run = w->run;
 	forget_at_times(w, b->time_s);
-	int rc = sqlite3_exec(w->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-	if (rc != SQLITE_OK)
+	int rc = commit(w, b, put_all);
+	if (rc == SQLITE_OK) {
+		w->time_s = b->time_s;
 		return rc;
-	rc = put_all(w, b);
-	if (rc == SQLITE_OK)
-		rc = sqlite3_exec(w->db, "COMMIT", NULL, NULL, NULL);
-	if (rc == SQLITE_OK)
-		return rc;
-	sqlite3_exec(w->db, "ROLLBACK", NULL, NULL, NULL);
+	}
 	store_writer_forget(w);
 	w->run = run;
 	return rc;
+}
+
+static int put_end(struct store_writer *w, const struct store_batch *none)
+{
+	(void)none;
+	return roll(w, w->time_s);
+}
+
+int store_write_end(struct store_writer *w)
+{
+	return w->time_s ? commit(w, NULL, put_end) : SQLITE_OK;
 }
 
 void store_writer_forget(struct store_writer *w)

@@ -1,5 +1,6 @@
-/* store_write.h - batches into the tables of an open store, each in one transaction: rows of a time
- * that is there are added to it. For one thread. */
+/* store_write.h - batches into the tables of an open store, each in one transaction. They become
+ * rows of a second, of which rows of ten seconds and of a minute are made when ten seconds are
+ * over: what a killed agent left of them, the next one does. For one thread. */
 #pragma once
 
 #include <sqlite3.h>
@@ -16,13 +17,19 @@ enum store_statement {
 	ADD_PROCESS,
 	ADD_SERIES,
 	ADD_FUNCTION,
-	PUT_COUNTER_10S,
-	PUT_COUNTER_60S,
-	PUT_STEPS_10S,
-	PUT_STEPS_60S,
+	PUT_COUNTER,
+	PUT_STEPS,
 	PUT_CALLS,
 	PUT_EVENT,
 	PUT_INCIDENT,
+	GET_ROLLED,
+	SET_ROLLED,
+	ROLL_COUNTERS_10S,
+	ROLL_COUNTERS_60S,
+	ROLL_STEPS_10S,
+	ROLL_STEPS_60S,
+	CUT_COUNTERS,
+	CUT_STEPS,
 	STORE_STATEMENTS,
 };
 
@@ -35,10 +42,14 @@ struct store_writer {
 	struct map64 process_of, series_of, function_of;
 	sqlite3_int64 functions;
 	int64_t seen_s; /* since when names count as seen */
+	int64_t time_s; /* of the last batch, 0: there was none */
 };
 
 /* A code of SQLite; nothing of the batch is there where it is not SQLITE_OK. */
 int store_write(struct store_writer *w, const struct store_batch *b);
+/* The last batch was written: makes of it what is otherwise made when ten seconds are over. A code
+ * of SQLite. */
+int store_write_end(struct store_writer *w);
 /* Numbers of rows that were remembered may be wrong. */
 void store_writer_forget(struct store_writer *w);
 void store_writer_close(struct store_writer *w);

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import time
@@ -135,23 +136,34 @@ def _(t):
     a.end()
 
 
-@test("the steps of a PyTorch job, with what is not normal looked for", 120)
+@test("the steps of each PyTorch job, with what is not normal looked for", 180)
 def _(t):
     needs_torch()
     doc = api()
-    a = Agent(t, "--detect")
-    job = start_in(t, a.group, PYTHON, "-c", TRAINS)
+    a = Agent(t, "--detect", "--store", t.path("agent.db"))
+    jobs = [start_in(t, a.group, PYTHON, "-c", TRAINS) for _ in range(2)]
 
-    def steps():
+    def steps(job):
         rows = [j["steps"] for j in answer_of(a, "jobs")["jobs"] if j["pid"] == job.pid]
         return rows and rows[0] and rows[0]["count"] > 20 and rows[0]["kind"]
-    t.wait_for(lambda: steps() == "training", "steps", 90)
-    detail = all_answers(doc, a, job.pid)
-    expect(len(detail["steps"]["history_ms"]) > 10, detail["steps"])
+    counts = []
+    for job in jobs:
+        t.wait_for(lambda: steps(job) == "training", "steps of each", 90)
+        detail = all_answers(doc, a, job.pid)
+        expect(len(detail["steps"]["history_ms"]) > 10, detail["steps"])
+        counts.append(detail["steps"]["count"])
     expect(answer_of(a, "incidents")["judges"], "it judges")
-    expect(answer_of(a, "state")["steps"] >= detail["steps"]["count"], "the state has them too")
-    t.kill(job)
-    job.wait()
+    expect(answer_of(a, "state")["steps"] >= sum(counts), "the state has them too")
+    told = {labels["pid"]: v for labels, v in a.samples()["eacgm_steps_total"]}
+    expect(sorted(told) == sorted(str(job.pid) for job in jobs), told)
+
+    def kept():
+        with sqlite3.connect(t.path("agent.db")) as db:
+            return dict(db.execute("SELECT pid, sum(steps) FROM v_steps_1s GROUP BY pid"))
+    t.wait_for(lambda: all(kept().get(job.pid, 0) > 20 for job in jobs), "rows of both")
+    for job in jobs:
+        t.kill(job)
+        job.wait()
     a.end()
 
 

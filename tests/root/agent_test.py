@@ -9,6 +9,8 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -16,6 +18,7 @@ from agents import Agent, start_in
 from cgroups import make_cgroup
 from gpu import fake_nvml
 from harness import EACGM, PUSH, expect, main, needs_torch, probes, skip, target, test, PYTHON
+from otlp import Receiver
 
 # The rows of dcgm-exporter's default table that need nothing to happen.
 DCGM = """DEV_SM_CLOCK DEV_MEM_CLOCK DEV_MEMORY_TEMP DEV_GPU_TEMP DEV_POWER_USAGE
@@ -263,7 +266,7 @@ def write(path, text):
     return path
 
 
-@test("options of a file: the command line wins; SIGHUP ends it where the file can be used")
+@test("options of a file: the command line wins; SIGHUP takes them over, or ends it for others")
 def _(t):
     group = make_cgroup(t, "agent")
     catalog = write(t.path("c.yaml"), "catalog: 1\nlayer: mine\nlibraries: [\"libtarget.so*\"]\n"
@@ -284,11 +287,75 @@ def _(t):
         os.kill(a.p.pid, signal.SIGHUP)
         t.wait_for(lambda: a.said().count("goes on as before") == n + 1 and why in a.said(), why)
         expect(a.get("/healthz")[0] == "ok\n", "it goes on")
-    write(path, whole.replace("dcgm: false", "dcgm: true"))
-    os.kill(a.p.pid, signal.SIGHUP)
-    expect(a.p.wait(30) == 0 and "SIGHUP: ends" in a.said(), a.said())
-    a = Agent(t, "-c", path, group=group, env=fake_nvml(t, "count 1\n"))
+    hang_up(t, a, path, whole, "nothing has changed")
+    hang_up(t, a, path, whole.replace("dcgm: false", "dcgm: true"), "takes over --no-dcgm")
     t.wait_for(lambda: "DCGM_FI_DEV_GPU_TEMP" in a.samples(), "GPUs, as the file says now")
+    write(path, whole.replace("dcgm: false", "dcgm: true").replace("[mine, gpu]", "[gpu]"))
+    os.kill(a.p.pid, signal.SIGHUP)
+    expect(a.p.wait(30) == 0 and "SIGHUP: ends, to be started again with another --layers" in
+           a.said(), a.said())
+    a = Agent(t, "-c", path, group=group, env=fake_nvml(t, "count 1\n"))
+    hang_up(t, a, path, "layers: [gpu]\nbudget: 7%%\ncatalogs: [%s]\n" % catalog,
+            "ends, to be started again with another --freeze")
+    expect(a.p.wait(30) == 0, a.said())
+
+
+def hang_up(t, a, path, text, says):
+    write(path, text)
+    before = a.said().count("SIGHUP")
+    os.kill(a.p.pid, signal.SIGHUP)
+    t.wait_for(lambda: a.said().count("SIGHUP") > before, "SIGHUP")
+    expect(says in a.said().split("SIGHUP")[-1], a.said())
+
+
+@test("SIGHUP: another token, receiver, budget and limits without an end, and no scrape is refused")
+def _(t):
+    group = make_cgroup(t, "agent")
+    first, second = write(t.path("first"), "1" * 32), write(t.path("second"), "2" * 32)
+    receivers = [Receiver(), Receiver()]
+    whole = ("token_file: %s\nlayers: [user]\nprobes: [\"%s\"]\nbudget: 50%%\nfreeze:\n  folder: %s\n"
+             "  files: 5\n  after: 3s\notlp:\n  url: http://127.0.0.1:%d\n  interval: 1s\nstore:\n  file: %s\n"
+             % (first, PUSH, t.path("freezes"), receivers[0].port, t.path("a.db")))
+    path = write(t.path("agent.yaml"), whole)
+    a = Agent(t, "-c", path, group=group, token="1" * 32)
+    start_in(t, group, target("calls"), "threads", "10", "1").wait(20)
+    t.wait_for(lambda: [v for _, v in a.samples().get("eacgm_calls_total", []) if v == 10], "calls")
+    t.wait_for(lambda: receivers[0].rows("/v1/metrics"), "the first receiver")
+    refused, asked, ends = [], [], threading.Event()
+
+    def ask():
+        while not ends.is_set():
+            try:
+                asked.append(socket.create_connection(("127.0.0.1", a.port), 20).close())
+                time.sleep(0.01)
+            except OSError as e:
+                refused.append(e)
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        hang_up(t, a, path, whole.replace(first, second).replace("files: 5\n  after: 3s", "files: 1\n  after: 0")
+                .replace("%d\n  int" % receivers[0].port, "%d\n  int" % receivers[1].port)
+                .replace("budget: 50%", "budget: 100%") + "  keep_days: 1\n",
+                "takes over --token-file, --budget, --freeze-after, --freeze-files, --otlp, --store-keep\n")
+        expect(a.status("/metrics") == 401, "the token before")
+        a.token = "2" * 32
+        write(second, "3" * 32)
+        hang_up(t, a, path, open(path).read(), "takes over the files of TLS and the token")
+        expect(a.status("/metrics") == 401, "the file's content before")
+        a.token = "3" * 32
+    finally:
+        ends.set()
+        asking.join()
+    expect(asked and not refused, refused)
+    expect([v for _, v in a.samples()["eacgm_calls_total"] if v == 10], "calls were not forgotten")
+    t.wait_for(lambda: receivers[1].rows("/v1/metrics"), "the second receiver")
+    os.mkdir(t.path("freezes"), 0o700)
+    for n in "12":  # of five files they stay
+        write(t.path("freezes/freeze-20200101T000000Z-%s.eacgm" % n), "")
+    expect(a.status("/freeze", method="POST") == 202, "a freeze")
+    t.wait_for(lambda: "froze " in a.said(), "a file", 60)
+    expect(len(os.listdir(t.path("freezes"))) == 1, os.listdir(t.path("freezes")))
+    hang_up(t, a, path, open(path).read().replace("after: 0", "after: x"), "goes on as before: ")
     a.end()
 
 
@@ -342,6 +409,40 @@ def _(t):
         a.end()
     a = Agent(t, group=group, env={"NOTIFY_SOCKET": t.path("notify")})  # nobody reads
     a.end()
+
+
+@test("systemd keeps its socket: who asks while it is started again waits, and is answered", 90)
+def _(t):
+    group = make_cgroup(t, "agent")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        s.bind(t.path("notify"))
+        s.settimeout(30)
+        a = Agent(t, group=group, env={"NOTIFY_SOCKET": t.path("notify")})
+        text, kept = b"", []
+        while not text.startswith(b"FDSTORE=1\nFDNAME=http"):
+            text, kept, _, _ = socket.recv_fds(s, 4096, 1)
+    os.kill(a.p.pid, signal.SIGKILL)
+    a.p.wait()
+    answers = []
+    asking = threading.Thread(target=lambda: answers.append(a.get("/metrics")[0]))
+    asking.start()
+    log = open(t.path("again.log"), "w")
+    again = t.start(["sh", "-c", "exec 3<&%d; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"" % kept[0], "sh",
+                     EACGM, "agent", "--cgroup", group, "--listen", "127.0.0.1:%d" % a.port],
+                    pass_fds=kept, stderr=log)
+    asking.join(60)
+    expect(answers, open(log.name).read())
+    os.kill(again.pid, signal.SIGTERM)
+    expect(again.wait(30) == 0, open(log.name).read())
+    # of another address it is of no use
+    again = t.start(["sh", "-c", "exec 3<&%d; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"" % kept[0], "sh",
+                     EACGM, "agent", "--cgroup", group, "--listen", "127.0.0.2:0"],
+                    pass_fds=kept, stderr=log)
+    t.wait_for(lambda: "serves http://127.0.0.2:" in open(log.name).read(), "its address")
+    t.wait_for(lambda: "attached to" in open(log.name).read().split("127.0.0.2")[1], "it to run")
+    os.kill(again.pid, signal.SIGTERM)
+    expect(again.wait(30) == 0, open(log.name).read())
+    os.close(kept[0])
 
 
 @test("addresses that it does not listen on")

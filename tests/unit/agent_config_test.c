@@ -14,6 +14,7 @@
 
 #include "cli/agent_config.h"
 #include "cli/agent_options.h"
+#include "cli/agent_reload.h"
 
 extern const struct command cmd_agent;
 
@@ -401,6 +402,46 @@ static void blame(void **state)
 	agent_config_free(&c);
 }
 
+static void assert_changes(const char *was, const char *now, const char *taken, const char *anew,
+			   bool listens)
+{
+	struct agent_options options;
+	struct agent_config configs[2];
+	struct args args[2];
+	struct agent_changes c;
+	char *none[] = {NULL};
+	read_both(&options, &args[0], &configs[0], was, 0, none);
+	read_both(&options, &args[1], &configs[1], now, 0, none);
+	agent_changes_make(&c, &args[0], &args[1], !strcmp(anew, "--catalog"));
+	assert_string_equal((const char *)c.taken.data, taken);
+	assert_string_equal((const char *)c.anew.data, anew);
+	assert_int_equal(c.listens, listens);
+	assert_int_equal(agent_changes_any(&c.anew), anew[0] != 0);
+	agent_changes_free(&c);
+	for (int i = 0; i < 2; i++) {
+		args_free(&args[i]);
+		agent_config_free(&configs[i]);
+	}
+}
+
+static void changes(void **unused)
+{
+	(void)unused;
+	assert_changes("budget: 1%\n", "budget: 1%\n", "", "", false);
+	assert_changes("budget: 1%\n", "budget: 1%\n", "", "--catalog", false);
+	assert_changes("budget: 1%\n", "dcgm: false\n", "--budget, --no-dcgm", "", false);
+	assert_changes("token_file: a\n", "token_file: b\n", "--token-file", "", true);
+	assert_changes("token_file: a\n", "token_file: a\n", "", "", true);
+	assert_changes("token_file: a\n", "layers: [cuda]\n", "--token-file", "--layers", true);
+	assert_changes("layers: [cuda]\n", "layers: [cuda, nccl]\n", "", "--layers", false);
+	assert_changes("otlp: {url: \"http://a:1\"}\n",
+		       "otlp: {url: \"http://b:1\", headers: [\"a=b\"]}\n", "--otlp, --otlp-header",
+		       "", false);
+	assert_changes("otlp: {url: \"http://a:1\"}\n", "detect: false\n", "", "--otlp", false);
+	assert_changes("store: {file: a, keep_days: 2}\n", "store: {file: b, keep_days: 3}\n",
+		       "--store-keep", "--store", false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -414,6 +455,7 @@ int main(void)
 		cmocka_unit_test(files),
 		cmocka_unit_test(blame),
 		cmocka_unit_test(the_pages_example),
+		cmocka_unit_test(changes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,6 +27,7 @@ static struct detect_names numbers;
 static struct live_series s;
 static uint32_t strings;
 static struct live_state state;
+static struct live_jobs jobs;
 
 static int begin(void **unused)
 {
@@ -36,6 +37,7 @@ static int begin(void **unused)
 	s = (struct live_series){0};
 	strings = 0;
 	state = (struct live_state){0};
+	jobs = (struct live_jobs){0};
 	return 0;
 }
 
@@ -102,6 +104,7 @@ static char *metrics(void)
 	const struct series_sink sink = exposition_sink(&x);
 	agent_series_write(&sink, &(struct agent_view){.series = &s,
 						       .state = &state,
+						       .jobs = &jobs,
 						       .causes = &causes,
 						       .host = "host",
 						       .version = "1",
@@ -268,22 +271,32 @@ static void steps_that_a_budget_left_out(void **unused)
 	struct feed_batch b = {0};
 	uint32_t empty = text(&b, ""), layer = text(&b, "torch"), name = text(&b, "backward");
 	(void)empty;
-	state.steps.count = 7;
-	snprintf(state.steps.marker, sizeof(state.steps.marker), "backward");
+	jobs.len = 3;
+	for (uint32_t i = 0; i < 3; i++)
+		jobs.of[i].pid = 7 + i, jobs.of[i].count = i * 5;
+	snprintf(jobs.of[1].marker, sizeof(jobs.of[1].marker), "backward");
+	snprintf(jobs.of[2].marker, sizeof(jobs.of[2].marker), "forward");
 	probe(&b, 0, layer, name);
 	probe(&b, 1, layer, name);
 	pass(&b, SECOND);
-	has("eacgm_steps_total", true);
+	has("eacgm_steps_total{pid=\"8\"", true);
 	coverage(&b, 0, SECOND, SECOND);
 	coverage(&b, 1, 3 * SECOND, SECOND);
 	pass(&b, 2 * SECOND);
 	has("eacgm_function_seen_ratio{layer=\"torch\",function=\"backward\"} 0.5\n", true);
 	has("eacgm_function_seen_ratio{layer=\"torch\",function=\"backward\"} 0.75\n", false);
-	has("eacgm_steps_total", false);
+	has("eacgm_steps_total{pid=\"8\"", false);
+	has("eacgm_steps_total{pid=\"9\"", true);
 	coverage(&b, 0, 2 * SECOND, SECOND); /* on all the time since */
 	coverage(&b, 1, 4 * SECOND, SECOND);
 	pass(&b, 3 * SECOND);
-	has("eacgm_steps_total", true);
+	has("eacgm_steps_total{pid=\"7\"", false); /* it has none so far */
+	has("eacgm_steps_total{pid=\"8\"", true);
+	has("eacgm_steps_left_out_processes", false);
+	jobs.left_out = 2;
+	has("eacgm_steps_left_out_processes 2\n", true);
+	jobs.len = jobs.left_out = 0;
+	has("eacgm_steps_total{", false);
 }
 
 static void no_room(void **unused)

@@ -26,6 +26,7 @@ typedef Opentelemetry__Proto__Metrics__V1__NumberDataPoint point_t;
 
 static struct live_series series;
 static struct live_state state;
+static struct live_jobs jobs;
 static struct agent_causes causes;
 static request_t *request;
 
@@ -34,6 +35,7 @@ static int begin(void **unused)
 	(void)unused;
 	series = (struct live_series){.now_ns = 20 * SECOND};
 	state = (struct live_state){0};
+	jobs = (struct live_jobs){0};
 	causes = (struct agent_causes){0};
 	return 0;
 }
@@ -87,6 +89,7 @@ static size_t write_all(void)
 	size_t n = otlp_metrics_write(&b, &about,
 				      &(struct agent_view){.series = &series,
 							   .state = &state,
+							   .jobs = &jobs,
 							   .causes = &causes,
 							   .host = "host",
 							   .version = "1"},

@@ -1,6 +1,7 @@
-/* store_test.c - an agent's store: what is sampled is added up by ten seconds and by minutes, calls
- * are what came since, rows go by their age and by bytes, an older version is brought up to date, a
- * newer one and what is no store are refused.
+/* store_test.c - an agent's store: what is seen each second is added up by ten seconds and by
+ * minutes, also what a killed agent left; steps and calls are what came since, rows go by their age
+ * and by bytes, an older version is brought up to date, a newer one and what is no store are
+ * refused.
  *
  * links: cli */
 #include <fcntl.h>
@@ -104,14 +105,18 @@ static struct live_function *function(uint32_t pid, const char *name)
 	return f;
 }
 
-static void sample(double value, const struct live_steps_view *steps)
+static struct store_seen seen(const struct live_steps_view *const *steps, uint32_t n)
+{
+	return (struct store_seen){.series = &series, .steps = steps, .steps_len = n};
+}
+
+static void tell_counters(double value)
 {
 	now_ns += S;
 	for (size_t i = 0; i < series.metrics.len; i++) {
 		series.metrics.data[i].value = value;
 		series.metrics.data[i].time_ns = now_ns;
 	}
-	store_rollup_sample(&rollup, &series, steps, now_ns, OFFSET_NS);
 }
 
 static sqlite3 *open_plain(void)
@@ -130,12 +135,32 @@ static void open_store(void)
 		SQLITE_OK);
 }
 
-static void write_at(int64_t time_s)
+static void write_steps_at(int64_t time_s, const struct live_steps_view *const *steps, uint32_t n)
 {
-	struct store_batch b = store_rollup_take(&rollup, &series, OFFSET_NS);
+	const struct store_seen there = seen(steps, n);
+	struct store_batch b = store_rollup_take(&rollup, &there, now_ns, OFFSET_NS);
 	b.time_s = time_s;
 	assert_int_equal(store_write(&writer, &b), SQLITE_OK);
 	store_batch_free(&b);
+}
+
+static void write_at(int64_t time_s)
+{
+	write_steps_at(time_s, NULL, 0);
+}
+
+static void write_counters_at(int64_t time_s, double value)
+{
+	tell_counters(value);
+	write_at(time_s);
+}
+
+/* As another agent finds it: nothing was said to be the end. */
+static void killed(void)
+{
+	store_writer_close(&writer);
+	rollup = (struct store_rollup){0};
+	open_store();
 }
 
 static double ask(const char *sql)
@@ -159,14 +184,16 @@ static void counters_have_mean_and_bounds(void **unused)
 	counter(ENTITY_PROCESS, 7, "rss_bytes");
 	counter(ENTITY_PROCESS, 8, "rss_bytes"); /* no job */
 	counter(ENTITY_HOST, 0, "cpu_ratio");
-	sample(4, NULL);
-	sample(1, NULL);
-	store_rollup_sample(&rollup, &series, NULL, now_ns, OFFSET_NS); /* nothing new was told */
-	write_at(TIME_S);
-	sample(10, NULL);
-	write_at(TIME_S + 10);
-	sample(3, NULL);
-	write_at(TIME_S + 60);
+	write_counters_at(TIME_S, 4);
+	write_counters_at(TIME_S + 1, 1);
+	write_at(TIME_S + 2); /* nothing new was told */
+	assert_int_equal(ask("SELECT count(*) FROM counters_10s"), 0);
+	write_counters_at(TIME_S + 10, 10);
+	write_counters_at(TIME_S + 60, 3);
+	assert_int_equal(ask("SELECT count(*) FROM counters_10s"), 4);
+	assert_int_equal(store_write_end(&writer), SQLITE_OK);
+	assert_int_equal(store_write_end(&writer), SQLITE_OK); /* once */
+	assert_int_equal(ask("SELECT count(*) FROM counters_1s"), 8);
 	assert_int_equal(ask("SELECT count(*) FROM counters_10s"), 6);
 	assert_int_equal(ask("SELECT count(*) FROM v_counters"), 4);
 	assert_int_equal(ask("SELECT count(*) FROM v_counters WHERE pid = 7 AND script = 'train.py'"
@@ -176,6 +203,49 @@ static void counters_have_mean_and_bounds(void **unused)
 			" name = 'cpu_ratio' AND time = 1700000040"));
 	assert_true(ask("SELECT n = 2 AND mean = 2.5 FROM v_counters_10s WHERE name = 'cpu_ratio'"
 			" AND time = 1700000040"));
+	assert_true(ask("SELECT n = 1 AND mean = 1 AND max = 1 FROM v_counters_1s WHERE"
+			" name = 'cpu_ratio' AND time = 1700000041"));
+}
+
+/* What one agent wrote by the second, the next one adds up, once. */
+static void what_a_killed_agent_left_is_added_up(void **unused)
+{
+	(void)unused;
+	open_store();
+	counter(ENTITY_HOST, 0, "cpu_ratio");
+	write_counters_at(TIME_S, 1);
+	write_counters_at(TIME_S + 10, 2);
+	write_counters_at(TIME_S + 13, 4);
+	killed();
+	assert_int_equal(ask("SELECT max(time) FROM v_counters_1s"), TIME_S + 13);
+	assert_int_equal(ask("SELECT sum(n) FROM counters_60s"), 1);
+	write_counters_at(TIME_S + 17, 8);
+	write_counters_at(TIME_S + 20, 16);
+	assert_true(ask("SELECT n = 3 AND sum = 14 AND max = 8 FROM counters_10s WHERE"
+			" time = 1700000050"));
+	killed();
+	write_counters_at(TIME_S + 200, 0);
+	assert_true(ask("SELECT n = 5 AND sum = 31 FROM counters_60s WHERE time = 1700000040"));
+}
+
+/* Of seconds that are there twice the latest stays; what they are added up to has all. */
+static void a_clock_that_is_set_back(void **unused)
+{
+	(void)unused;
+	open_store();
+	counter(ENTITY_HOST, 0, "cpu_ratio");
+	write_counters_at(TIME_S, 1);
+	write_counters_at(TIME_S + 5, 2);
+	write_counters_at(TIME_S + 25, 4);
+	write_counters_at(TIME_S + 5, 8);
+	write_counters_at(TIME_S + 30, 0);
+	assert_int_equal(ask("SELECT count(*) FROM counters_1s"), 3);
+	assert_true(ask("SELECT sum = 11 AND n = 3 FROM counters_10s WHERE time = 1700000040"));
+	assert_int_equal(store_write_end(&writer), SQLITE_OK);
+	killed();
+	write_counters_at(TIME_S + 30, 32); /* another one, in the same second */
+	assert_int_equal(store_write_end(&writer), SQLITE_OK);
+	assert_true(ask("SELECT sum = 47 AND n = 6 FROM counters_60s"));
 }
 
 static void calls_are_those_since_the_last_batch(void **unused)
@@ -217,21 +287,54 @@ static void many_functions_are_others(void **unused)
 
 static void steps_are_counted_from_the_first_look(void **unused)
 {
-	struct live_steps_view steps = {.count = 5, .pid = 7, .kind = "training"};
+	struct live_steps_view steps = {.count = 5, .pid = 7, .kind = "training"},
+			       other = {.count = 0, .pid = 9, .kind = "inference"};
+	const struct live_steps_view *const both[] = {&steps, &other};
 	(void)unused;
 	open_store();
 	job(7);
+	job(9);
 	for (int i = 0; i < 5; i++)
 		live_history_add(&steps.history, 9e9);
-	sample(0, &steps); /* these were before */
+	write_steps_at(TIME_S, both, 2); /* these were before */
 	live_history_add(&steps.history, 1e9);
 	live_history_add(&steps.history, 3e9);
 	steps.count = 7;
-	sample(0, &steps);
-	write_at(TIME_S);
+	live_history_add(&other.history, 2e9);
+	other.count = 1;
+	write_steps_at(TIME_S + 1, both, 2);
+	write_steps_at(TIME_S + 2, both, 2);
+	live_history_add(&other.history, 5e9);
+	other.count = 2;
+	write_steps_at(TIME_S + 3, both, 1); /* that of the other cannot be told */
+	write_steps_at(TIME_S + 10, both, 2);
+	assert_int_equal(ask("SELECT count(*) FROM steps_1s"), 2);
 	assert_true(ask("SELECT steps = 2 AND mean_s = 2 AND max_s = 3 AND kind = 'training' AND"
-			" pid = 7 FROM v_steps"));
-	assert_int_equal(ask("SELECT steps FROM v_steps_10s"), 2);
+			" time = 1700000041 FROM v_steps_1s WHERE pid = 7"));
+	assert_true(ask("SELECT steps = 1 AND mean_s = 2 AND kind = 'inference' FROM v_steps"
+			" WHERE pid = 9"));
+	assert_int_equal(ask("SELECT steps FROM v_steps_10s WHERE pid = 7"), 2);
+}
+
+/* A process's row is written when it changes. */
+static void processes_are_told_when_they_change(void **unused)
+{
+	(void)unused;
+	open_store();
+	struct live_process *p = job(7);
+	const struct store_seen there = seen(NULL, 0);
+	static const struct {
+		uint64_t at_s;
+		uint64_t end_ns;
+		size_t told;
+	} steps[] = {{50, 0, 1}, {51, 0, 0}, {52, 52 * S, 1}, {53, 52 * S, 0}, {111, 52 * S, 1}};
+	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
+		p->end_ns = steps[i].end_ns;
+		struct store_batch b =
+			store_rollup_take(&rollup, &there, steps[i].at_s * S, OFFSET_NS);
+		assert_int_equal(b.processes.len, steps[i].told);
+		store_batch_free(&b);
+	}
 }
 
 static void an_incident_is_one_row_the_latest(void **unused)
@@ -268,10 +371,9 @@ static void an_incident_is_one_row_the_latest(void **unused)
 
 static void fill(int64_t from_s, int minutes)
 {
-	for (int i = 0; i < 6 * minutes; i++) {
-		sample(i, NULL);
-		write_at(from_s + 10 * i);
-	}
+	for (int i = 0; i < 6 * minutes; i++)
+		write_counters_at(from_s + 10 * i, i);
+	assert_int_equal(store_write_end(&writer), SQLITE_OK);
 }
 
 static void rows_go_by_their_age(void **unused)
@@ -283,6 +385,10 @@ static void rows_go_by_their_age(void **unused)
 	counter(ENTITY_HOST, 0, "cpu_ratio");
 	fill(TIME_S, 30);
 	assert_int_equal(ask("SELECT count(*) FROM counters_10s"), 180);
+	assert_int_equal(store_retain(writer.db, &limits, TIME_S + 3700, &names), SQLITE_OK);
+	assert_int_equal(ask("SELECT count(*) FROM counters_1s"), 174); /* a slice at a time */
+	store_retain(writer.db, &limits, TIME_S + 3700, &names);
+	assert_int_equal(ask("SELECT count(*) FROM counters_1s"), 170);
 	assert_int_equal(store_retain(writer.db, &limits, TIME_S + 86400 + 900, &names), SQLITE_OK);
 	assert_int_equal(ask("SELECT count(*) FROM counters_10s"), 120); /* a slice at a time */
 	store_retain(writer.db, &limits, TIME_S + 86400 + 900, &names);
@@ -308,7 +414,7 @@ static void rows_go_where_there_are_too_many_bytes(void **unused)
 	fill(TIME_S, 90);
 	assert_true(ask("PRAGMA page_count") * 4096 > 2 * (256 << 10));
 	int64_t at_s = TIME_S + 90 * 60;
-	for (int i = 0; i < 40; i++)
+	for (int i = 0; i < 150; i++)
 		assert_int_equal(store_retain(writer.db, &limits, at_s, &names), SQLITE_OK);
 	assert_true((ask("PRAGMA page_count") - ask("PRAGMA freelist_count")) * 4096 <= 256 << 10);
 	assert_true(ask("PRAGMA freelist_count") <= 256);
@@ -317,21 +423,45 @@ static void rows_go_where_there_are_too_many_bytes(void **unused)
 
 /* ---- versions ---- */
 
+/* One of the version before: its rows stay, and go on. */
 static void an_older_one_is_brought_up_to_date(void **unused)
+{
+	struct err e = {0};
+	(void)unused;
+	writer.db = open_plain();
+	assert_int_equal(store_schema_bring(writer.db, store_schema_steps, 1, path, &e), SQLITE_OK);
+	assert_int_equal(
+		sqlite3_exec(writer.db,
+			     "INSERT INTO series(id, kind, entity, name, process) VALUES"
+			     " (5, 3, 'host', 'cpu_ratio', 0);"
+			     "INSERT INTO counters_10s VALUES(1700000040, 5, 10, 30, 1, 5);"
+			     "INSERT INTO counters_60s VALUES(1700000040, 5, 10, 30, 1, 5)",
+			     NULL, NULL, NULL),
+		SQLITE_OK);
+	sqlite3_close(writer.db);
+	open_store();
+	assert_int_equal(ask("PRAGMA user_version"), store_schema_version);
+	counter(ENTITY_HOST, 0, "cpu_ratio");
+	write_counters_at(TIME_S + 12, 40);
+	assert_int_equal(store_write_end(&writer), SQLITE_OK);
+	assert_true(ask("SELECT n = 11 AND max = 40 AND sum(mean * n) = 70 FROM v_counters"));
+	assert_int_equal(ask("SELECT count(*) FROM v_counters_1s"), 1);
+}
+
+static void a_step_is_all_or_nothing(void **unused)
 {
 	const char *const steps[] = {store_schema_steps[0],
 				     "ALTER TABLE events ADD COLUMN more TEXT"};
 	const char *const wrong[] = {steps[0], steps[1], "CREATE TABLE x(a); no SQL"};
 	struct err e = {0};
 	(void)unused;
-	open_store();
-	store_rollup_event(&rollup, OFFSET_NS, "gpu 0", "xid", "79");
-	write_at(TIME_S);
+	writer.db = open_plain();
+	assert_int_equal(store_schema_bring(writer.db, steps, 1, path, &e), SQLITE_OK);
 	assert_int_equal(store_schema_bring(writer.db, steps, 2, path, &e), SQLITE_OK);
-	assert_int_equal(ask("SELECT count(*) FROM events WHERE more IS NULL"), 1);
+	assert_int_equal(ask("SELECT count(more) FROM events"), 0);
 	assert_int_equal(ask("PRAGMA user_version"), 2);
 	assert_int_not_equal(store_schema_bring(writer.db, wrong, 3, path, &e), SQLITE_OK);
-	assert_int_equal(ask("PRAGMA user_version"), 2); /* all or nothing */
+	assert_int_equal(ask("PRAGMA user_version"), 2);
 	assert_int_equal(ask("SELECT count(*) FROM sqlite_schema WHERE name = 'x'"), 0);
 }
 
@@ -396,9 +526,10 @@ static void what_is_there_at_the_end_is_written(void **unused)
 	function(7, "f")->calls = 3;
 	assert_int_equal(store_open(&s, &o, &e), 0);
 	assert_int_equal(store_start(s, &e), 0);
-	store_tick(s, &series, NULL, 100 * S);
+	const struct store_seen there = seen(NULL, 0);
+	store_tick(s, &there, 100 * S);
 	store_event(s, 0, "gpu 0", "xid", "79");
-	store_close(s, &series);
+	store_close(s, &there);
 	writer.db = open_plain();
 	assert_int_equal(ask("SELECT count(*) FROM v_counters"), 1);
 	assert_int_equal(ask("SELECT calls FROM v_calls"), 3);
@@ -430,14 +561,14 @@ static void a_busy_one_is_tried_again(void **unused)
 	assert_int_equal(store_start(s, &e), 0);
 	sqlite3 *other = open_plain();
 	assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
-	store_tick(s, &series, NULL, 100 * S);
-	store_tick(s, &series, NULL, 110 * S);
+	const struct store_seen there = seen(NULL, 0);
+	store_tick(s, &there, 100 * S);
 	wait_for_saying(1, "cannot be written: database is locked");
 	f->calls = 5;
 	assert_int_equal(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
-	store_tick(s, &series, NULL, 120 * S);
+	store_tick(s, &there, 101 * S);
 	wait_for_saying(2, "written again");
-	store_close(s, &series);
+	store_close(s, &there);
 	sqlite3_close(other);
 	writer.db = open_plain();
 	assert_int_equal(ask("SELECT sum(calls) FROM v_calls"), 5);
@@ -451,11 +582,15 @@ int main(void)
 		TEST(counters_have_mean_and_bounds),
 		TEST(calls_are_those_since_the_last_batch),
 		TEST(many_functions_are_others),
+		TEST(what_a_killed_agent_left_is_added_up),
+		TEST(a_clock_that_is_set_back),
 		TEST(steps_are_counted_from_the_first_look),
+		TEST(processes_are_told_when_they_change),
 		TEST(an_incident_is_one_row_the_latest),
 		TEST(rows_go_by_their_age),
 		TEST(rows_go_where_there_are_too_many_bytes),
 		TEST(an_older_one_is_brought_up_to_date),
+		TEST(a_step_is_all_or_nothing),
 		TEST(a_newer_one_is_refused),
 		TEST(what_is_no_store_is_refused),
 		TEST(what_is_there_at_the_end_is_written),

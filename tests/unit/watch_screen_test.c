@@ -158,11 +158,11 @@ static void test_phases(void **state)
 {
 	(void)state;
 	struct live_state s = {
-		.steps = {.phases = {"train.py (7): 300 of training, 17.8 ms each on average: load "
-				     "96 %, forward 2 %, backward 2 %",
-				     "train.py (8): 299 of training, 17.9 ms each on average"},
-			  .phases_len = 2,
-			  .phases_more = 3}};
+		.phases = {.of = {"train.py (7): 300 of training, 17.8 ms each on average: load "
+				  "96 %, forward 2 %, backward 2 %",
+				  "train.py (8): 299 of training, 17.9 ms each on average"},
+			   .len = 2,
+			   .more = 3}};
 	struct buf out = {0};
 	watch_render(&out, &s, &(struct watch_size){.columns = 100, .rows = 24});
 	buf_byte(&out, 0);
@@ -275,7 +275,7 @@ static void test_nothing_known(void **state)
 			       .judges = true,
 			       .learning = true,
 			       .learn_left_s = 17.2,
-			       .steps = {.looking = true}};
+			       .phases = {.looking = true}};
 	expect_screen(
 		&s, &(struct watch_size){.columns = 80, .rows = 24},
 		"eacgm watch all processes                          0 processes  0:00:00  q quits\n"
