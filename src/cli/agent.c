@@ -9,12 +9,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/agent_freezes.h"
 #include "cli/agent_profile.h"
 #include "cli/agent_push.h"
 #include "cli/live_anomalies.h"
 #include "incident/anomaly_text.h"
 #include "report/report_anomalies.h"
 #include "serve/exposition.h"
+#include "serve/http_query.h"
 #include "serve/otlp_metrics.h"
 #include "session/live_names.h"
 #include "web/web_page.h"
@@ -183,15 +185,18 @@ static void on_batch(void *ctx, const struct session_view *v)
 	a->last_batch_ns = now_ns;
 	live_rates_batch(a->rates, v, now_ns, &a->state);
 	live_series_batch(&a->series, v, now_ns);
-	live_trends_tick(&a->trends, &a->series, now_ns);
 	a->state.learning = a->detect && !session_detect_judges(a->detect);
 	if (now_ns - a->steps_taken_ns > STEPS_NS) {
 		watch_steps_get(a->steps, &a->state.steps);
 		a->steps_taken_ns = now_ns;
 	}
+	if (live_trends_tick(&a->trends, &a->series, now_ns))
+		live_trends_steps(&a->trends, &a->state.steps);
 	if (a->store)
 		store_state(a, now_ns);
 	pthread_mutex_unlock(&a->lock);
+	if (a->flames)
+		agent_flames_batch(a->flames, v, now_ns);
 	if (a->profile) /* this thread alone writes the series */
 		agent_profile_batch(a->profile, v, &a->series, now_ns);
 	notify_alive(&a->notify, now_ns); /* what /healthz looks at as well */
@@ -368,10 +373,14 @@ static int add_to_body(const char *text, size_t size, void *body)
 	return 0;
 }
 
-/* Takes the answer. */
-static void put_json(struct buf *body, json_t *answer)
+void agent_answer_json(struct http_answer *ret, json_t *answer)
 {
-	json_dump_callback(answer, add_to_body, body, JSON_COMPACT | JSON_REAL_PRECISION(7));
+	ret->type = "application/json";
+	ret->status = answer ? 200 : 404;
+	if (!answer)
+		answer = json_pack("{s:s}", "error", "there is none");
+	json_dump_callback(answer, add_to_body, &ret->body, JSON_COMPACT | JSON_REAL_PRECISION(7));
+	buf_byte(&ret->body, '\n');
 	json_decref(answer);
 }
 
@@ -390,10 +399,7 @@ static void answer_json(struct agent *a, struct http_answer *ret, api_answer *ma
 					    .now_ns = monotonic_ns()};
 	json_t *answer = make(&view, rest);
 	pthread_mutex_unlock(&a->lock);
-	ret->type = "application/json";
-	ret->status = answer ? 200 : 404;
-	put_json(&ret->body, answer ? answer : json_pack("{s:s}", "error", "there is none"));
-	buf_byte(&ret->body, '\n');
+	agent_answer_json(ret, answer);
 }
 
 static const char *last_part(const char *path)
@@ -433,9 +439,36 @@ GET_JSON(self)
 GET_JSON(state)
 #undef GET_JSON
 
+/* "4711/flame" of a path; 0: it is another. */
+static uint32_t flame_asked(const char *rest)
+{
+	char *end;
+	unsigned long pid = strtoul(rest, &end, 10);
+	bool good = rest[0] >= '0' && rest[0] <= '9' && !strcmp(end, "/flame");
+	return good && pid <= UINT32_MAX ? (uint32_t)pid : 0;
+}
+
+static void get_flame(struct agent *a, uint32_t pid, const char *query, struct http_answer *ret)
+{
+	uint64_t from_ns = 0, to_ns = UINT64_MAX;
+	json_t *answer;
+	if (http_query_u64(query, "from", &from_ns) || http_query_u64(query, "to", &to_ns)) {
+		answer = json_pack("{s:s}", "error", "from and to are nanoseconds");
+		agent_answer_json(ret, answer);
+		ret->status = 400;
+		return;
+	}
+	agent_answer_json(ret, agent_flames_json(a->flames, pid, from_ns, to_ns));
+}
+
 static void get_job(void *ctx, const struct http_question *q, struct http_answer *ret)
 {
-	answer_json(ctx, ret, make_job, last_part(q->path));
+	static const char below[] = "/api/v1/jobs/";
+	uint32_t pid = flame_asked(q->path + strlen(below));
+	if (pid)
+		get_flame(ctx, pid, q->query, ret);
+	else
+		answer_json(ctx, ret, make_job, last_part(q->path));
 }
 
 static void get_series(void *ctx, const struct http_question *q, struct http_answer *ret)
@@ -514,6 +547,8 @@ const struct http_route agent_routes[] = {
 	{"/api/v1/self", .answer = get_self, .guarded = true},
 	{"/api/v1/state", .answer = get_state, .guarded = true},
 	{"/api/v1/events", .answer = get_events, .streams = true, .guarded = true},
+	{"/api/v1/freezes", .answer = agent_get_freezes, .guarded = true},
+	{"/freezes/", .answer = agent_get_freeze, .guarded = true},
 	{"/healthz", .answer = get_health},
 	{"/freeze", .posts = true, .answer = post_freeze},
 };
@@ -538,12 +573,15 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 		a->host[0] = 0;
 	a->incidents = json_array();
 	web_page_policy(&a->policy, "'self'");
+	web_page_policy(&a->alone, "'none'");
 	a->rates = live_rates_new();
 	a->steps = watch_steps_new();
 	if (wanted->pushes) {
 		a->events = otlp_events_new();
 		watch_steps_tell(a->steps, &(struct watch_steps_told){a, on_step_end});
 	}
+	if (wanted->stacks)
+		a->flames = agent_flames_new();
 	if (judged) {
 		judged->ctx = a;
 		judged->anomaly = on_anomaly;
@@ -554,6 +592,7 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 		frozen->ctx = a;
 		frozen->written = on_written;
 		a->flight = flight_new(frozen);
+		a->pages = freeze_pages_new();
 	}
 	if (!stored)
 		return 0;
@@ -566,6 +605,9 @@ void agent_close(struct agent *a)
 {
 	if (a->flight)
 		flight_free(a->flight);
+	freeze_pages_free(a->pages);
+	if (a->flames)
+		agent_flames_free(a->flames);
 	if (a->detect)
 		session_detect_free(a->detect);
 	if (a->store)
@@ -578,6 +620,7 @@ void agent_close(struct agent *a)
 	live_trends_free(&a->trends);
 	json_decref(a->incidents);
 	buf_free(&a->policy);
+	buf_free(&a->alone);
 	notify_close(&a->notify);
 	outlet_close(&a->err, ERR_WAIT_NS);
 	pthread_mutex_destroy(&a->lock);

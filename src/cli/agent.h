@@ -6,6 +6,8 @@
 #include <pthread.h>
 
 #include "base/outlet.h"
+#include "cli/agent_flames.h"
+#include "cli/freeze_page.h"
 #include "cli/notify.h"
 #include "cli/watch_steps.h"
 #include "serve/agent_api.h"
@@ -33,6 +35,8 @@ struct agent {
 	struct watch_steps *steps;
 	struct session_detect *detect; /* NULL: nothing is judged */
 	struct flight *flight;	       /* NULL: nothing is frozen; of any thread */
+	struct freeze_pages *pages;    /* of what is; the server's thread's */
+	struct agent_flames *flames;   /* NULL: no stacks are taken; of any thread */
 	struct otlp_events *events;    /* NULL: nothing is pushed; of any thread */
 	struct agent_push *push;       /* likewise; set by the host before the session begins */
 	struct agent_profile *profile; /* NULL: no profiles are; set likewise */
@@ -41,6 +45,7 @@ struct agent {
 	uint64_t steps_taken_ns;
 	char host[AGENT_HOST_BYTES];
 	struct buf policy; /* the page's, for the server's thread */
+	struct buf alone;  /* likewise, of a page that asks nobody */
 	bool dcgm;
 };
 
@@ -50,6 +55,7 @@ struct agent_wanted {
 	struct flight_options *frozen;
 	struct store_options *stored;
 	bool pushes;
+	bool stacks; /* are taken */
 };
 
 /* Fails where the store cannot be used; agent_close is due in any case. */
@@ -64,6 +70,9 @@ void agent_say(void *agent, const char *sentence);
  * the same each time. */
 void agent_metrics_otlp(struct agent *a, struct buf *ret, const struct otlp_about *about,
 			uint64_t now_realtime_ns, uint64_t offset_ns);
+
+/* Answers with JSON, which it takes. */
+void agent_answer_json(struct http_answer *ret, json_t *answer);
 
 /* What the server answers; its ctx is the agent. */
 extern const struct http_route agent_routes[];

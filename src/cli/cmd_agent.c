@@ -307,6 +307,7 @@ static int run_open(struct running *r, struct wanted *w, struct http_server *ser
 		.frozen = w->options.frozen.folder ? &w->options.frozen : NULL,
 		.stored = w->options.stored.path ? &w->options.stored : NULL,
 		.pushes = pushed->url != NULL,
+		.stacks = w->session.sample_hz != 0,
 	};
 	int rc = agent_open(&r->agent, &wanted, e);
 	if (!rc && pushed->url)

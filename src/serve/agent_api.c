@@ -299,6 +299,29 @@ json_t *agent_api_gpus(const struct agent_api_view *v)
 	return json_pack("{s:o}", "gpus", list);
 }
 
+static json_t *values_json(const struct live_trends *t, const float *values)
+{
+	json_t *ret = json_array();
+	for (uint32_t i = 0; i < live_trends_points(t); i++)
+		json_array_append_new(ret, number_json(live_trend_value(t, values, i)));
+	return ret;
+}
+
+/* As a counter of its process. */
+static void add_step_trend(json_t *list, const struct agent_api_view *v)
+{
+	const struct live_step_trend *s = &v->trends->steps;
+	char entity[ENTITY_BYTES];
+	if (!s->pid || !agent_series_sees(v->agent.series, v->agent.state->steps.marker))
+		return;
+	snprintf(entity, sizeof(entity), "pid %u", s->pid);
+	json_array_append_new(list,
+			      json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "entity", entity, "kind",
+					agent_kind_name(ENTITY_PROCESS), "name", "step_time",
+					"unit", "ns", "mean", values_json(v->trends, s->mean),
+					"max", values_json(v->trends, s->longest)));
+}
+
 static json_t *trend_json(const struct live_trends *t, const struct live_trend *of)
 {
 	const struct entity e = {.kind = of->kind,
@@ -308,13 +331,10 @@ static json_t *trend_json(const struct live_trends *t, const struct live_trend *
 				 .label = of->label,
 				 .host = ""};
 	char entity[ENTITY_BYTES];
-	json_t *values = json_array();
 	entity_text(entity, sizeof(entity), &e);
-	for (uint32_t i = 0; i < live_trends_points(t); i++)
-		json_array_append_new(values, number_json(live_trend_at(t, of, i)));
 	return json_pack("{s:o, s:s, s:o, s:o, s:o}", "entity", text_json(entity), "kind",
 			 agent_kind_name(of->kind), "name", text_json(of->name), "unit",
-			 unit_json(of->unit), "mean", values);
+			 unit_json(of->unit), "mean", values_json(t, of->values));
 }
 
 static bool kind_is_known(const char *kind)
@@ -336,6 +356,8 @@ json_t *agent_api_series(const struct agent_api_view *v, const char *kind)
 	for (size_t i = 0; i < t->list.len; i++)
 		if (!kind || !strcmp(kind, agent_kind_name(t->list.data[i].kind)))
 			json_array_append_new(list, trend_json(t, &t->list.data[i]));
+	if (!kind || !strcmp(kind, agent_kind_name(ENTITY_PROCESS)))
+		add_step_trend(list, v);
 	return json_pack("{s:f, s:I, s:o, s:o, s:o}", "bucket_s", seconds(TREND_EACH_NS), "points",
 			 (json_int_t)live_trends_points(t), "last_ns", count_json(t->last_ns),
 			 "left_out", count_json(t->left_out), "series", list);

@@ -103,6 +103,33 @@ bool live_trends_tick(struct live_trends *t, const struct live_series *s, uint64
 	return true;
 }
 
+static void begin_steps(struct live_step_trend *s, const struct live_steps_view *now)
+{
+	s->pid = now->pid;
+	s->count = now->count;
+	for (size_t i = 0; i < TREND_POINTS; i++)
+		s->mean[i] = s->longest[i] = NAN;
+}
+
+void live_trends_steps(struct live_trends *t, const struct live_steps_view *now)
+{
+	struct live_step_trend *s = &t->steps;
+	size_t at = (t->ticks - 1) % TREND_POINTS;
+	if (s->pid != now->pid || now->count < s->count || !now->history.len)
+		begin_steps(s, now); /* other steps: their times are not comparable */
+	uint64_t ended = now->count - s->count;
+	uint32_t n = ended < now->history.len ? (uint32_t)ended : now->history.len;
+	double sum = 0, longest = 0;
+	for (uint32_t i = now->history.len - n; i < now->history.len; i++) {
+		double ns = live_history_at(&now->history, i);
+		sum += ns;
+		longest = fmax(longest, ns);
+	}
+	s->mean[at] = n ? (float)(sum / n) : NAN;
+	s->longest[at] = n ? (float)longest : NAN;
+	s->count = now->count;
+}
+
 void live_trends_free(struct live_trends *t)
 {
 	for (size_t i = 0; i < t->list.len; i++)
@@ -116,8 +143,8 @@ uint32_t live_trends_points(const struct live_trends *t)
 	return t->ticks < TREND_POINTS ? (uint32_t)t->ticks : TREND_POINTS;
 }
 
-double live_trend_at(const struct live_trends *t, const struct live_trend *of, uint32_t i)
+double live_trend_value(const struct live_trends *t, const float *values, uint32_t i)
 {
 	uint64_t first = t->ticks - live_trends_points(t);
-	return (double)of->values[(first + i) % TREND_POINTS];
+	return (double)values[(first + i) % TREND_POINTS];
 }

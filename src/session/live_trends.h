@@ -5,6 +5,7 @@
 #pragma once
 
 #include "session/live_series.h"
+#include "session/live_state.h"
 
 #define TRENDS	      512
 #define TREND_POINTS  300
@@ -21,8 +22,17 @@ struct live_trend {
 	uint64_t last;		    /* the last tick in which it was told */
 };
 
+/* Of the steps of one process, those that ended between two points: their mean and the longest, ns.
+ * NaN where none did. */
+struct live_step_trend {
+	uint32_t pid; /* 0: no steps so far */
+	uint64_t count;
+	float mean[TREND_POINTS], longest[TREND_POINTS];
+};
+
 struct live_trends {
 	VEC(struct live_trend) list;
+	struct live_step_trend steps;
 	uint64_t ticks;	   /* so far: the newest is ticks - 1 */
 	uint64_t last_ns;  /* of CLOCK_MONOTONIC: the newest */
 	uint64_t left_out; /* counters that found no room, in the newest */
@@ -33,8 +43,10 @@ struct live_trends {
 /* t: zeroed. Adds a point where it is time; returns whether it did. Of processes those that make
  * traced calls alone. */
 bool live_trends_tick(struct live_trends *t, const struct live_series *s, uint64_t now_ns);
+/* After a tick: the steps that ended since the one before it, as far as their history goes. */
+void live_trends_steps(struct live_trends *t, const struct live_steps_view *now);
 void live_trends_free(struct live_trends *t);
 
-/* Points that there are, TREND_POINTS at most; the i-th of them, the oldest first. */
+/* Points that there are, TREND_POINTS at most; the i-th of a ring of them, the oldest first. */
 uint32_t live_trends_points(const struct live_trends *t);
-double live_trend_at(const struct live_trends *t, const struct live_trend *of, uint32_t i);
+double live_trend_value(const struct live_trends *t, const float *values, uint32_t i);

@@ -68,8 +68,8 @@ static void points_come_in_their_time(void **unused)
 	assert_true(tick(2));
 	assert_int_equal(live_trends_points(&t), 2);
 	assert_int_equal(t.list.len, 1);
-	assert_true(live_trend_at(&t, &t.list.data[0], 0) == 1);
-	assert_true(live_trend_at(&t, &t.list.data[0], 1) == 2);
+	assert_true(live_trend_value(&t, t.list.data[0].values, 0) == 1);
+	assert_true(live_trend_value(&t, t.list.data[0].values, 1) == 2);
 }
 
 static void the_oldest_goes(void **unused)
@@ -79,8 +79,9 @@ static void the_oldest_goes(void **unused)
 	for (int i = 0; i < TREND_POINTS + 7; i++)
 		tick(i);
 	assert_int_equal(live_trends_points(&t), TREND_POINTS);
-	assert_true(live_trend_at(&t, &t.list.data[0], 0) == 7);
-	assert_true(live_trend_at(&t, &t.list.data[0], TREND_POINTS - 1) == TREND_POINTS + 6);
+	assert_true(live_trend_value(&t, t.list.data[0].values, 0) == 7);
+	assert_true(live_trend_value(&t, t.list.data[0].values, TREND_POINTS - 1) ==
+		    TREND_POINTS + 6);
 }
 
 static void what_is_not_told_is_no_number(void **unused)
@@ -92,14 +93,14 @@ static void what_is_not_told_is_no_number(void **unused)
 	tick(2);
 	s.metrics.data[0].there = true;
 	tick(3);
-	assert_true(isnan(live_trend_at(&t, &t.list.data[0], 1)));
-	assert_true(live_trend_at(&t, &t.list.data[0], 2) == 3);
+	assert_true(isnan(live_trend_value(&t, t.list.data[0].values, 1)));
+	assert_true(live_trend_value(&t, t.list.data[0].values, 2) == 3);
 	/* another begins later: it had no values before */
 	metric(ENTITY_GPU, 1, "power_w");
 	tick(4);
 	assert_int_equal(t.list.len, 2);
-	assert_true(isnan(live_trend_at(&t, &t.list.data[1], 2)));
-	assert_true(live_trend_at(&t, &t.list.data[1], 3) == 4);
+	assert_true(isnan(live_trend_value(&t, t.list.data[1].values, 2)));
+	assert_true(live_trend_value(&t, t.list.data[1].values, 3) == 4);
 }
 
 static void processes_that_are_no_jobs_have_none(void **unused)
@@ -128,7 +129,57 @@ static void what_finds_no_room_is_counted_and_room_comes_back(void **unused)
 	assert_int_equal(t.list.len, 5);
 	for (size_t i = 0; i < t.list.len; i++)
 		assert_true(t.list.data[i].gpu >= TRENDS);
-	assert_true(live_trend_at(&t, &t.list.data[0], TREND_POINTS - 1) == 2);
+	assert_true(live_trend_value(&t, t.list.data[0].values, TREND_POINTS - 1) == 2);
+}
+
+static void steps_end(struct live_steps_view *of, int n, float ns)
+{
+	for (int i = 0; i < n; i++)
+		live_history_add(&of->history, (double)ns);
+	of->count += (uint64_t)n;
+}
+
+static double step_mean(uint32_t i)
+{
+	return live_trend_value(&t, t.steps.mean, i);
+}
+
+static void steps_are_those_that_ended_since(void **unused)
+{
+	(void)unused;
+	struct live_steps_view of = {.pid = 7};
+	metric(ENTITY_HOST, 0, "cpu_ratio");
+	steps_end(&of, 3, 10);
+	tick(0);
+	live_trends_steps(&t, &of); /* when they ended is not known */
+	steps_end(&of, 1, 20);
+	steps_end(&of, 1, 40);
+	tick(0);
+	live_trends_steps(&t, &of);
+	tick(0);
+	live_trends_steps(&t, &of);
+	assert_true(isnan(step_mean(0)) && isnan(step_mean(2)));
+	assert_true(step_mean(1) == 30);
+	assert_true(live_trend_value(&t, t.steps.longest, 1) == 40);
+}
+
+static void steps_of_another_process_begin_anew(void **unused)
+{
+	(void)unused;
+	struct live_steps_view of = {.pid = 7};
+	metric(ENTITY_HOST, 0, "cpu_ratio");
+	for (int i = 0; i < 2; i++) {
+		steps_end(&of, 5, 10);
+		tick(0);
+		live_trends_steps(&t, &of);
+	}
+	assert_true(step_mean(1) == 10);
+	of.pid = 8;
+	steps_end(&of, 5, 10);
+	tick(0);
+	live_trends_steps(&t, &of);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_true(isnan(step_mean(i)));
 }
 
 int main(void)
@@ -140,6 +191,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(processes_that_are_no_jobs_have_none, begin, end),
 		cmocka_unit_test_setup_teardown(what_finds_no_room_is_counted_and_room_comes_back,
 						begin, end),
+		cmocka_unit_test_setup_teardown(steps_are_those_that_ended_since, begin, end),
+		cmocka_unit_test_setup_teardown(steps_of_another_process_begin_anew, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
