@@ -16,7 +16,8 @@ import time
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LAUNCH = """import os, sys
 a, b = os.dup(int(sys.argv[1])), os.dup(int(sys.argv[2]))
-os.dup2(a, 3); os.dup2(b, 4)
+os.dup2(a, 3); os.dup2(b, 4)  # a may be 3 already, and is closed on exec then
+os.set_inheritable(3, True); os.set_inheritable(4, True)
 os.execvp(sys.argv[3], sys.argv[3:])"""
 
 
