@@ -476,6 +476,12 @@ static void get_series(void *ctx, const struct http_question *q, struct http_ans
 	answer_json(ctx, ret, make_series, last_part(q->path));
 }
 
+static void get_settings(void *ctx, const struct http_question *q, struct http_answer *ret)
+{
+	(void)q;
+	agent_answer_json(ret, json_incref(((struct agent *)ctx)->settings));
+}
+
 /* An event of server-sent events (html.spec.whatwg.org, 9.2). */
 static void get_events(void *ctx, const struct http_question *q, struct http_answer *ret)
 {
@@ -544,6 +550,7 @@ const struct http_route agent_routes[] = {
 	{"/api/v1/gpus", .answer = get_gpus, .guarded = true},
 	{"/api/v1/series", .answer = get_series, .guarded = true},
 	{"/api/v1/series/", .answer = get_series, .guarded = true},
+	{"/api/v1/settings", .answer = get_settings, .guarded = true},
 	{"/api/v1/self", .answer = get_self, .guarded = true},
 	{"/api/v1/state", .answer = get_state, .guarded = true},
 	{"/api/v1/events", .answer = get_events, .streams = true, .guarded = true},
@@ -619,6 +626,7 @@ void agent_close(struct agent *a)
 	live_series_free(&a->series);
 	live_trends_free(&a->trends);
 	json_decref(a->incidents);
+	json_decref(a->settings);
 	buf_free(&a->policy);
 	buf_free(&a->alone);
 	notify_close(&a->notify);

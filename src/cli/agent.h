@@ -43,6 +43,7 @@ struct agent {
 	struct store *store;	       /* NULL: nothing is kept; of any thread */
 	struct notify notify; /* signs of life are those of the thread that looks at rows */
 	uint64_t steps_taken_ns;
+	json_t *settings; /* as agent_settings.h has them; set by the host likewise */
 	char host[AGENT_HOST_BYTES];
 	struct buf policy; /* the page's, for the server's thread */
 	struct buf alone;  /* likewise, of a page that asks nobody */

@@ -10,6 +10,7 @@
 #include "cli/agent.h"
 #include "cli/agent_config.h"
 #include "cli/agent_options.h"
+#include "cli/agent_settings.h"
 #include "cli/alarm_options.h"
 #include "cli/options.h"
 #include "cli/session_host.h"
@@ -344,6 +345,7 @@ static int run_agent(const struct args *given, struct wanted *w, struct err *e)
 	int rc = http_server_open(&server, &o, e);
 	if (rc)
 		return rc;
+	r.agent.settings = agent_settings_json(&w->args, args_get(given, "config"));
 	rc = run_open(&r, w, server, e);
 	http_server_close(server); /* it asks the next for what it sent */
 	agent_push_close(r.agent.push);

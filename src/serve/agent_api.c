@@ -98,15 +98,25 @@ static json_t *steps_json(const struct agent_api_view *v, uint32_t pid, bool det
 }
 
 struct sums {
-	uint64_t calls, errors;
-	double ns;
+	uint64_t calls, errors, collective_calls;
+	double ns, collective_ns;
 };
+
+/* Of the libraries that ranks talk by. */
+static bool is_collective(const struct live_function *f)
+{
+	return !strcmp(f->layer, "nccl") || !strcmp(f->layer, "mpi");
+}
 
 static void add_function(struct sums *to, const struct live_function *f)
 {
 	to->calls += f->calls;
 	to->errors += f->errors;
 	to->ns += f->ns;
+	if (!is_collective(f))
+		return;
+	to->collective_calls += f->calls;
+	to->collective_ns += f->ns;
 }
 
 static json_t *job_json(const struct agent_api_view *v, const struct live_process *p,
@@ -131,6 +141,8 @@ static json_t *job_json(const struct agent_api_view *v, const struct live_proces
 	json_object_set_new(ret, "calls", count_json(sums->calls));
 	json_object_set_new(ret, "errors", count_json(sums->errors));
 	json_object_set_new(ret, "call_s", json_real(sums->ns * 1e-9));
+	json_object_set_new(ret, "collective_calls", count_json(sums->collective_calls));
+	json_object_set_new(ret, "collective_s", json_real(sums->collective_ns * 1e-9));
 	json_object_set_new(ret, "steps", steps_json(v, p->pid, detail));
 	return ret;
 }

@@ -52,6 +52,7 @@ class Chromium:
             self.call(domain + ".enable")
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
                   deviceScaleFactor=1, mobile=False)
+        self.call("Emulation.setFocusEmulationEnabled", enabled=True)  # it is seen
 
     def __enter__(self):
         return self

@@ -93,7 +93,8 @@ def refused(a, path, **headers):
 
 
 def all_answers(doc, a, pid):
-    for path in ("jobs", "incidents", "gpus", "series", "self", "state", "freezes"):
+    for path in ("jobs", "incidents", "gpus", "series", "self", "state", "freezes",
+                 "settings"):
         checked(doc, a, path)
     for kind in doc["components"]["schemas"]["Kind"]["enum"]:
         answer = checked(doc, a, "series/" + kind, "series/{kind}")
@@ -110,6 +111,7 @@ def frames_of(flame):
 def _(t):
     doc = api()
     a = Agent(t, "--budget", "100%", "--layers", "user,gpu", *probes(PUSH),
+              "--otlp-header", "Authorization=Bearer SECRET", "--otlp-header", "X-Id=SECRET=1",
               env=fake_nvml(t, "count 2\ngpu 0 temperature 55\nxid 1 79\n"))
     job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1", RANK="3",
                    WORLD_SIZE="8", SLURM_JOB_ID="4711")
@@ -133,6 +135,11 @@ def _(t):
     drawn = [s for s in answer_of(a, "series/process")["series"]
              if s["entity"] == "pid %d" % job.pid and s["name"] == "rss_bytes"]
     expect(drawn and drawn[0]["mean"][-1] > 0 and told["rss_bytes"] > 0, drawn)
+    told = {o["name"]: o for o in answer_of(a, "settings")["options"]}
+    expect(told["budget"]["values"] == ["100%"] and not told["store"]["told"], told["budget"])
+    expect(told["otlp-header"]["values"] == ["Authorization=(not shown)", "X-Id=(not shown)"],
+           told["otlp-header"])
+    expect("SECRET" not in a.get("/api/v1/settings")[0], "no secret")
     t.kill(job)
     job.wait()
     t.wait_for(lambda: not answer_of(a, "jobs")["jobs"], "its end")

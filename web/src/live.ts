@@ -11,6 +11,8 @@ import { get, jobName, seconds, type Live } from "./live/get";
 import { flames } from "./live/flames";
 import { freezes, frozenOf } from "./live/freezes";
 import { incidents } from "./live/incidents";
+import { ranks } from "./live/ranks";
+import { settings } from "./live/settings";
 
 const CARDS = 48; // of jobs that are drawn at first
 const EACH_MS = 2000; // between two looks at what is on the screen
@@ -165,16 +167,17 @@ function self(): Live {
 export function live(): void {
   const made = new Map<string, Live>(), words = h("span", { class: "note", role: "status" }, "connecting");
   const light = h("span", { class: "state off", "aria-hidden": "true" });
-  let last = 0, busy = false;
+  let last = -EACH_MS, busy = false;
   const view = (id: string, title: string, begin: () => Live): View => ({ id, title, make: () => {
     const it = begin();
     made.set(id, it);
-    last = 0;
+    last = -EACH_MS;
+    queueMicrotask(() => void look()); // not only when an event comes
     return [it.box];
   } });
   const views = [view("jobs", "Jobs", jobs), view("steps", "Steps", steps), view("gpus", "GPUs and counters", counters),
                  view("incidents", "Incidents", () => incidents(frozenOf)),
-                 view("flames", "Flame graphs", flames), view("freezes", "Frozen traces", freezes), view("probes", "Probes and cost", self)];
+                 view("flames", "Flame graphs", flames), view("ranks", "Ranks", ranks), view("freezes", "Frozen traces", freezes), view("probes", "Probes and cost", self), view("settings", "Settings", settings)];
   const { nav, main } = tabs(views);
   const lost = (why: string) => { light.classList.add("off"); words.textContent = why; };
   async function look(): Promise<void> {
@@ -194,7 +197,8 @@ export function live(): void {
     void look();
   });
   events.addEventListener("error", () => lost("the agent does not answer; trying again"));
-  addEventListener("hashchange", () => { last = 0; queueMicrotask(() => void look()); });
+  document.addEventListener("visibilitychange", () => void look());
+  addEventListener("hashchange", () => { last = -EACH_MS; queueMicrotask(() => void look()); });
   document.title = `${location.host} - eACGM`;
   add(clear(document.getElementById("page")!), [
     h("a", { href: "#view", class: "skip", on: { click: (e: Event) => { e.preventDefault(); main.focus(); } } }, "to the view"),
