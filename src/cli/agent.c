@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "cli/agent_freezes.h"
+#include "cli/agent_judged.h"
 #include "cli/agent_profile.h"
 #include "cli/agent_push.h"
 #include "cli/live_anomalies.h"
@@ -172,8 +173,10 @@ static void on_batch(void *ctx, const struct session_view *v)
 {
 	struct agent *a = ctx;
 	uint64_t now_ns = monotonic_ns();
-	if (a->detect)
+	if (a->detect) {
 		session_detect_batch(a->detect, v);
+		live_judged_look(a->judged, a->detect, now_ns);
+	}
 	if (a->flight || a->events)
 		look_for_triggers(a, v);
 	if (a->events)
@@ -219,6 +222,11 @@ static void on_anomaly(void *ctx, const struct anomaly *found)
 	pthread_mutex_lock(&a->lock);
 	live_anomaly_keep(&a->state, found);
 	pthread_mutex_unlock(&a->lock);
+}
+
+static void on_row(void *ctx, const struct feature_row *row, double score, bool alarmed)
+{
+	live_judged_row(((struct agent *)ctx)->judged, row, score, alarmed);
 }
 
 /* Incidents have rows as they go on; the last one counts. */
@@ -476,6 +484,21 @@ static void get_series(void *ctx, const struct http_question *q, struct http_ans
 	answer_json(ctx, ret, make_series, last_part(q->path));
 }
 
+static void get_detector(void *ctx, const struct http_question *q, struct http_answer *ret)
+{
+	(void)q;
+	agent_answer_json(ret, agent_judged_layers(((struct agent *)ctx)->judged));
+}
+
+static void get_judged(void *ctx, const struct http_question *q, struct http_answer *ret)
+{
+	struct agent *a = ctx;
+	uint64_t x = JUDGED_CHOOSES, y = JUDGED_CHOOSES;
+	bool good = !http_query_u64(q->query, "x", &x) && !http_query_u64(q->query, "y", &y);
+	const char *layer = last_part(q->path);
+	agent_answer_json(ret, good ? agent_judged_layer(a->judged, layer, x, y) : NULL);
+}
+
 static void get_settings(void *ctx, const struct http_question *q, struct http_answer *ret)
 {
 	(void)q;
@@ -550,6 +573,8 @@ const struct http_route agent_routes[] = {
 	{"/api/v1/gpus", .answer = get_gpus, .guarded = true},
 	{"/api/v1/series", .answer = get_series, .guarded = true},
 	{"/api/v1/series/", .answer = get_series, .guarded = true},
+	{"/api/v1/detector", .answer = get_detector, .guarded = true},
+	{"/api/v1/detector/", .answer = get_judged, .guarded = true},
 	{"/api/v1/settings", .answer = get_settings, .guarded = true},
 	{"/api/v1/self", .answer = get_self, .guarded = true},
 	{"/api/v1/state", .answer = get_state, .guarded = true},
@@ -593,6 +618,8 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 		judged->ctx = a;
 		judged->anomaly = on_anomaly;
 		judged->incident = on_incident;
+		judged->row = on_row;
+		a->judged = live_judged_new();
 		a->detect = session_detect_new(judged);
 	}
 	if (frozen) {
@@ -617,6 +644,7 @@ void agent_close(struct agent *a)
 		agent_flames_free(a->flames);
 	if (a->detect)
 		session_detect_free(a->detect);
+	live_judged_free(a->judged);
 	if (a->store)
 		store_close(a->store, &a->series);
 	live_rates_free(a->rates);

@@ -14,6 +14,7 @@
 #include "serve/http_server.h"
 #include "serve/otlp_events.h"
 #include "session/flight.h"
+#include "session/live_judged.h"
 #include "session/live_rates.h"
 #include "session/live_trends.h"
 #include "session/session_detect.h"
@@ -34,6 +35,7 @@ struct agent {
 	struct live_rates *rates; /* those of the thread that looks at rows */
 	struct watch_steps *steps;
 	struct session_detect *detect; /* NULL: nothing is judged */
+	struct live_judged *judged;    /* NULL likewise; of any thread */
 	struct flight *flight;	       /* NULL: nothing is frozen; of any thread */
 	struct freeze_pages *pages;    /* of what is; the server's thread's */
 	struct agent_flames *flames;   /* NULL: no stacks are taken; of any thread */

@@ -138,6 +138,22 @@ def self_answer():
                         "busiest": "aten::linear"}]}
 
 
+def judged(query):
+    features = [{"name": n, "unit": "ln ratio", "what": f"what {n} is"}
+                for n in ("duration", "gap", "errors")]
+    rows = [[NOW - (600 - i) * SECOND, NOW - (599 - i) * SECOND, 100, -1, 400 <= i < 460,
+             12.0 + i % 5 if 400 <= i < 460 else -2.0 + i % 3 / 3,
+             (i * 37 % 100 - 50) / 400 + (1.1 if 400 <= i < 460 else 0), (i * 53 % 100 - 50) / 300]
+            for i in range(600)]
+    ellipses = [{"weight": 0.8, "x": 0.0, "y": 0.0, "xx": 0.006, "xy": 0.003, "yy": 0.011},
+                {"weight": 0.2, "x": 0.1, "y": 0.1, "xx": 0.002, "xy": -0.001, "yy": 0.004}]
+    return {"layer": "torch", "features": features, "x": int(query.get("x", 0)),
+            "y": int(query.get("y", 1)), "ellipses": ellipses, "rows": rows}
+
+
+DETECTOR = {"judges": True, "layers": [
+    {"layer": "host", "rows": 600, "alarmed": 0, "components": 3},
+    {"layer": "torch", "rows": 600, "alarmed": 60, "components": 2}]}
 SETTINGS = {"file": "/etc/eacgm/agent.yaml", "options": [
     {"name": "detect", "told": True, "values": [""], "help": "Look for what is not normal."},
     {"name": "otlp-header", "told": True, "values": ["Authorization=(not shown)"], "help": "A header."},
@@ -150,7 +166,7 @@ def usual(agent):
     agent.answers.clear()
     agent.answers.update({
         "jobs": {"jobs": jobs}, "series": series(), "self": self_answer(), "freezes": freezes(),
-        "settings": SETTINGS, "incidents": incidents(incident()), "jobs/100/flame": stacks, "jobs/200/flame": stacks,
+        "detector": DETECTOR, "detector/torch": judged, "settings": SETTINGS, "incidents": incidents(incident()), "jobs/100/flame": stacks, "jobs/200/flame": stacks,
         "gpus": {"gpus": [{"index": 0, "parent": None, "name": "NVIDIA H200", "uuid": "GPU-1",
                            "bus_id": "0:1", "driver": "570", "xid": None, "counters": []}]},
         "jobs/100": {**jobs[0], "functions": [], "functions_all": 0, "counters": [],
@@ -295,6 +311,20 @@ def ranks_tell_who_the_others_wait_for(page):
 
 
 @test
+def anomalies_lie_beside_the_mixture(page):
+    usual(page.agent)
+    page.open("anomalies")
+    page.wait(lambda: "By duration and gap" in page.text(), "the layer that alarmed")
+    assert page.texts("[aria-current='true']") == ["torch (60 of 600)"]
+    label = page.browser.run("document.querySelector('canvas[role=img]').getAttribute('aria-label')")
+    assert label.startswith("600 rows by duration and gap, 60 of them alarmed, and 2 normals"), label
+    page.shot("anomalies")
+    page.browser.run("(() => { const s = document.querySelectorAll('select')[1]; s.value = 2;"
+                     " s.dispatchEvent(new Event('change')); })()")
+    page.wait(lambda: "By duration and errors" in page.text(), "another feature")
+
+
+@test
 def settings_are_shown_without_secrets(page):
     usual(page.agent)
     page.open("settings")
@@ -315,7 +345,7 @@ def what_fails_is_said_and_gets_better(page):
     page.browser.problems.clear()
 
 
-VIEWS = ["jobs", "steps", "gpus", "incidents", "incidents/7", "flames", "ranks", "freezes", "probes",
+VIEWS = ["jobs", "steps", "gpus", "incidents", "incidents/7", "anomalies", "flames", "ranks", "freezes", "probes",
          "settings"]
 
 

@@ -94,7 +94,7 @@ def refused(a, path, **headers):
 
 def all_answers(doc, a, pid):
     for path in ("jobs", "incidents", "gpus", "series", "self", "state", "freezes",
-                 "settings"):
+                 "settings", "detector"):
         checked(doc, a, path)
     for kind in doc["components"]["schemas"]["Kind"]["enum"]:
         answer = checked(doc, a, "series/" + kind, "series/{kind}")
@@ -165,9 +165,22 @@ def _(t):
     t.wait_for(lambda: [s for s in answer_of(a, "series/process")["series"]
                         if s["name"] == "step_time" and any(s["mean"])], "their time over time")
     stacks_of(t, doc, a, job.pid)
+    judged_of(t, doc, a)
     t.kill(job)
     job.wait()
     a.end()
+
+
+def judged_of(t, doc, a):
+    t.wait_for(lambda: [r for r in answer_of(a, "detector")["layers"]
+                        if r["layer"] == "torch" and r["components"]], "a mixture", 90)
+    told = checked(doc, a, "detector/torch", "detector/{layer}")
+    expect(told["rows"] and told["ellipses"] and told["x"] != told["y"], told)
+    expect(abs(sum(e["weight"] for e in told["ellipses"]) - 1) < 1e-3, told["ellipses"])
+    other = answer_of(a, "detector/torch?x=1&y=0")
+    expect((other["x"], other["y"]) == (1, 0), other)
+    for bad in ("detector/none", "detector/", "detector/torch?x=99", "detector/torch?x=a"):
+        expect(refused(a, "/api/v1/" + bad)[0] == 404, bad)
 
 
 def stacks_of(t, doc, a, pid):

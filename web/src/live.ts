@@ -8,6 +8,7 @@ import { table } from "./table";
 import { fragment, tabs, type View } from "./tabs";
 import { groups, timesOf } from "./views/counters";
 import { get, jobName, seconds, type Live } from "./live/get";
+import { anomalies } from "./live/anomalies";
 import { flames } from "./live/flames";
 import { freezes, frozenOf } from "./live/freezes";
 import { incidents } from "./live/incidents";
@@ -177,7 +178,7 @@ export function live(): void {
   } });
   const views = [view("jobs", "Jobs", jobs), view("steps", "Steps", steps), view("gpus", "GPUs and counters", counters),
                  view("incidents", "Incidents", () => incidents(frozenOf)),
-                 view("flames", "Flame graphs", flames), view("ranks", "Ranks", ranks), view("freezes", "Frozen traces", freezes), view("probes", "Probes and cost", self), view("settings", "Settings", settings)];
+                 view("anomalies", "Anomalies", anomalies), view("flames", "Flame graphs", flames), view("ranks", "Ranks", ranks), view("freezes", "Frozen traces", freezes), view("probes", "Probes and cost", self), view("settings", "Settings", settings)];
   const { nav, main } = tabs(views);
   const lost = (why: string) => { light.classList.add("off"); words.textContent = why; };
   async function look(): Promise<void> {
@@ -188,21 +189,28 @@ export function live(): void {
     try { await made.get(id)?.refresh(); } catch (e) { lost(String(e)); }
     busy = false;
   }
-  const events = new EventSource("/api/v1/events");
-  events.addEventListener("state", (e) => {
-    const state = JSON.parse((e as MessageEvent).data);
-    light.classList.remove("off");
-    words.textContent = `${plural(state.jobs, "job process", "job processes")}, ${plural(state.incidents, "incident")}, `
-      + `tracing takes ${percent(state.cost_ratio)} of their time`;
-    void look();
-  });
-  events.addEventListener("error", () => lost("the agent does not answer; trying again"));
+  function listen(): EventSource {
+    const events = new EventSource("/api/v1/events");
+    events.addEventListener("state", (e) => {
+      const state = JSON.parse((e as MessageEvent).data);
+      light.classList.remove("off");
+      words.textContent = `${plural(state.jobs, "job process", "job processes")}, ${plural(state.incidents, "incident")}, `
+        + `tracing takes ${percent(state.cost_ratio)} of their time`;
+      void look();
+    });
+    events.addEventListener("error", () => lost("the agent does not answer; trying again"));
+    return events;
+  }
+  let events = listen();
+  // A page that the browser keeps to go back to would hold its connection, of which there are few.
+  addEventListener("pagehide", () => events.close());
+  addEventListener("pageshow", (e) => { if (e.persisted) events = listen(); });
   document.addEventListener("visibilitychange", () => void look());
   addEventListener("hashchange", () => { last = -EACH_MS; queueMicrotask(() => void look()); });
   document.title = `${location.host} - eACGM`;
   add(clear(document.getElementById("page")!), [
     h("a", { href: "#view", class: "skip", on: { click: (e: Event) => { e.preventDefault(); main.focus(); } } }, "to the view"),
     h("header", null, h("span", { class: "brand" }, "eACGM"), h("strong", null, location.host), light, words), nav, main,
-    h("footer", { class: "note" }, `Keys: 1 to ${views.length} choose a view, / filters. What you see is brought up to date each two seconds.`),
+    h("footer", { class: "note" }, `Keys: 1 to 9 choose a view, / filters. What you see is brought up to date each two seconds.`),
   ]);
 }
