@@ -363,11 +363,12 @@ def every_view_fits_a_phone_and_has_its_dark_side(page):
 @test
 def a_thousand_processes(page):
     usual(page.agent)
-    page.agent.answers["jobs"] = {"jobs": [job(1000 + i, rank=i, world=1000, steps=None)
-                                           for i in range(1000)]}
+    jobs = {"jobs": [job(1000 + i, rank=i, world=1000, steps=None) for i in range(1000)]}
+    many = series()
+    many["series"] += [serie(f"pid {1000 + i}", "process", "rss_bytes", "bytes", 4e9 + i, 4e9)
+                       for i in range(500)]
     page.agent.state.update(jobs=1000)
-    page.agent.answers["series"]["series"] += [
-        serie(f"pid {1000 + i}", "process", "rss_bytes", "bytes", 4e9 + i, 4e9) for i in range(500)]
+    page.agent.answers.update({"jobs": json.dumps(jobs).encode(), "series": json.dumps(many).encode()})
     for view, wanted in (("jobs", "(1000)"), ("gpus", "Processes"), ("flames", "No stacks|CPU")):
         page.agent.answers["jobs/1000/flame"] = stacks
         page.open(view)
