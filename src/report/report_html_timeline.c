@@ -107,13 +107,16 @@ static uint64_t lane_key(enum lane_of of, uint32_t pid, uint64_t what)
 static void note_item(struct timeline_writer *w, const struct item *i)
 {
 	uint64_t key = lane_key(i->of, i->pid, i->what), at;
-	if (!map64_get(&w->lane_of, key, &at)) {
-		at = w->lanes.len;
-		map64_set(&w->lane_of, key, at);
-		*vec_push(&w->lanes) = (struct lane){i->of, i->pid, i->what, 0, 0};
+	struct lane *l;
+	if (map64_get(&w->lane_of, key, &at)) {
+		l = &w->lanes.data[at];
+	} else {
+		map64_set(&w->lane_of, key, w->lanes.len);
+		l = vec_push(&w->lanes);
+		*l = (struct lane){i->of, i->pid, i->what, 0, 0};
 	}
-	w->lanes.data[at].busy_ns += i->end_ns - i->start_ns;
-	w->lanes.data[at].items++;
+	l->busy_ns += i->end_ns - i->start_ns;
+	l->items++;
 	w->first_ns = !w->first_ns || i->start_ns < w->first_ns ? i->start_ns : w->first_ns;
 	w->last_ns = i->end_ns > w->last_ns ? i->end_ns : w->last_ns;
 }

@@ -91,11 +91,11 @@ export function timelineView(t: Timeline, marks: Span[]): Child[] {
     ink.font = FONT;
     ink.textBaseline = "middle";
     drawAxis(ink);
+    ink.fillStyle = style("--warn") + "3a";
+    for (const m of marks) if (m.to >= from && m.from <= to) ink.fillRect(xOf(m.from), AXIS, Math.max(2, xOf(m.to) - xOf(m.from)), heads.height - AXIS);
     for (const head of heads.of) { ink.fillStyle = style("--ink"); ink.font = `600 ${FONT}`; ink.fillText(head.text, 2, head.y + LABEL / 2); }
     ink.font = FONT;
     t.lanes.forEach((_, l) => drawLane(ink, l));
-    ink.fillStyle = style("--warn") + "3a";
-    for (const m of marks) if (m.to >= from && m.from <= to) ink.fillRect(xOf(m.from), AXIS, Math.max(2, xOf(m.to) - xOf(m.from)), heads.height - AXIS);
     if (pressed !== null && drag !== null) { ink.fillStyle = style("--link") + "40"; ink.fillRect(Math.min(pressed, drag), 0, Math.abs(drag - pressed), heads.height); }
     say();
   }
