@@ -381,8 +381,8 @@ def _(t):
         browser.run("document.querySelector('details').open = true")
         t.wait_for(lambda: "target_push" in text() and "rss_bytes" in text(), "its functions", 20)
         expect("rank 3" in text() and "1 job process" in text("header"), text("header"))
-        for number, view in enumerate(("jobs", "steps", "gpus", "incidents", "flames", "freezes",
-                                       "probes"), 1):
+        for number, view in enumerate(("jobs", "steps", "gpus", "incidents", "anomalies", "flames",
+                                       "ranks", "freezes", "probes"), 1):
             browser.key(str(number))
             t.wait_for(lambda: len(text()) > 10, view)
             expect(browser.run("location.hash") == "#" + view, view)
