@@ -99,3 +99,27 @@ void calltree_sum(struct calltree *t)
 		for (int which = 0; which < 2; which++)
 			add_weight(&nodes[nodes[i].parent].total[which], nodes[i].total[which]);
 }
+
+/* ---- what is small ---- */
+
+static int compare_down(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return x > y ? -1 : x < y;
+}
+
+int64_t calltree_least(const struct calltree *t, size_t most, int64_t parts)
+{
+	size_t n = t->nodes.len;
+	int64_t least = t->nodes.data[0].total[0] / parts + 1;
+	if (n <= most)
+		return least;
+	int64_t *weights = xcalloc(n, sizeof(*weights));
+	for (size_t i = 0; i < n; i++)
+		weights[i] = t->nodes.data[i].total[0];
+	qsort(weights, n, sizeof(*weights), compare_down);
+	if (weights[most] >= least)
+		least = weights[most] + 1;
+	free(weights);
+	return least;
+}

@@ -80,3 +80,6 @@ uint32_t calltree_child(struct calltree *t, uint32_t parent, uint32_t frame);
 void calltree_add(struct calltree *t, uint32_t node, int64_t weight, int which);
 /* Sets the totals, after the last add. */
 void calltree_sum(struct calltree *t);
+/* After that: the least total that a frame has of those that stay, where a tree is to have so many
+ * at most, and none of less than one part in so many of the whole. */
+int64_t calltree_least(const struct calltree *t, size_t most, int64_t parts);

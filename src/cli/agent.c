@@ -9,12 +9,15 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/agent_freezes.h"
+#include "cli/agent_judged.h"
 #include "cli/agent_profile.h"
 #include "cli/agent_push.h"
 #include "cli/live_anomalies.h"
 #include "incident/anomaly_text.h"
 #include "report/report_anomalies.h"
 #include "serve/exposition.h"
+#include "serve/http_query.h"
 #include "serve/otlp_metrics.h"
 #include "session/live_names.h"
 #include "web/web_page.h"
@@ -188,8 +191,10 @@ static void on_batch(void *ctx, const struct session_view *v)
 {
 	struct agent *a = ctx;
 	uint64_t now_ns = monotonic_ns();
-	if (a->detect)
+	if (a->detect) {
 		session_detect_batch(a->detect, v);
+		live_judged_look(a->judged, a->detect, now_ns);
+	}
 	if (a->flight || a->events)
 		look_for_triggers(a, v);
 	if (a->events)
@@ -203,15 +208,18 @@ static void on_batch(void *ctx, const struct session_view *v)
 	live_series_batch(&a->series, v, now_ns);
 	if (a->owners)
 		agent_owners_tick(a->owners, &a->series);
-	live_trends_tick(&a->trends, &a->series, now_ns);
 	a->state.learning = a->detect && !session_detect_judges(a->detect);
 	if (now_ns - a->steps_taken_ns > STEPS_NS) {
 		watch_steps_jobs(a->steps, &a->jobs, now_ns);
 		a->steps_taken_ns = now_ns;
 	}
+	if (live_trends_tick(&a->trends, &a->series, now_ns))
+		live_trends_steps(&a->trends, &a->jobs);
 	if (a->store)
 		store_state(a, now_ns);
 	pthread_mutex_unlock(&a->lock);
+	if (a->flames)
+		agent_flames_batch(a->flames, v, now_ns);
 	if (a->profile) /* this thread alone writes the series */
 		agent_profile_batch(a->profile, v, &a->series, now_ns);
 	notify_alive(&a->notify, now_ns); /* what /healthz looks at as well */
@@ -237,6 +245,11 @@ static void on_anomaly(void *ctx, const struct anomaly *found)
 	pthread_mutex_lock(&a->lock);
 	live_anomaly_keep(&a->state, found);
 	pthread_mutex_unlock(&a->lock);
+}
+
+static void on_row(void *ctx, const struct feature_row *row, double score, bool alarmed)
+{
+	live_judged_row(((struct agent *)ctx)->judged, row, score, alarmed);
 }
 
 /* Incidents have rows as they go on; the last one counts. */
@@ -394,10 +407,14 @@ static int add_to_body(const char *text, size_t size, void *body)
 	return 0;
 }
 
-/* Takes the answer. */
-static void put_json(struct buf *body, json_t *answer)
+void agent_answer_json(struct http_answer *ret, json_t *answer)
 {
-	json_dump_callback(answer, add_to_body, body, JSON_COMPACT | JSON_REAL_PRECISION(7));
+	ret->type = "application/json";
+	ret->status = answer ? 200 : 404;
+	if (!answer)
+		answer = json_pack("{s:s}", "error", "there is none");
+	json_dump_callback(answer, add_to_body, &ret->body, JSON_COMPACT | JSON_REAL_PRECISION(7));
+	buf_byte(&ret->body, '\n');
 	json_decref(answer);
 }
 
@@ -416,10 +433,7 @@ static void answer_json(struct agent *a, struct http_answer *ret, api_answer *ma
 					    .now_ns = monotonic_ns()};
 	json_t *answer = make(&view, rest);
 	pthread_mutex_unlock(&a->lock);
-	ret->type = "application/json";
-	ret->status = answer ? 200 : 404;
-	put_json(&ret->body, answer ? answer : json_pack("{s:s}", "error", "there is none"));
-	buf_byte(&ret->body, '\n');
+	agent_answer_json(ret, answer);
 }
 
 static const char *last_part(const char *path)
@@ -459,14 +473,66 @@ GET_JSON(self)
 GET_JSON(state)
 #undef GET_JSON
 
+/* "4711/flame" of a path; 0: it is another. */
+static uint32_t flame_asked(const char *rest)
+{
+	char *end;
+	unsigned long pid = strtoul(rest, &end, 10);
+	bool good = rest[0] >= '0' && rest[0] <= '9' && !strcmp(end, "/flame");
+	return good && pid <= UINT32_MAX ? (uint32_t)pid : 0;
+}
+
+static void get_flame(struct agent *a, uint32_t pid, const char *query, struct http_answer *ret)
+{
+	uint64_t from_ns = 0, to_ns = UINT64_MAX;
+	json_t *answer;
+	if (http_query_u64(query, "from", &from_ns) || http_query_u64(query, "to", &to_ns)) {
+		answer = json_pack("{s:s}", "error", "from and to are nanoseconds");
+		agent_answer_json(ret, answer);
+		ret->status = 400;
+		return;
+	}
+	agent_answer_json(ret, agent_flames_json(a->flames, pid, from_ns, to_ns));
+}
+
 static void get_job(void *ctx, const struct http_question *q, struct http_answer *ret)
 {
-	answer_json(ctx, ret, make_job, last_part(q->path));
+	static const char below[] = "/api/v1/jobs/";
+	uint32_t pid = flame_asked(q->path + strlen(below));
+	if (pid)
+		get_flame(ctx, pid, q->query, ret);
+	else
+		answer_json(ctx, ret, make_job, last_part(q->path));
 }
 
 static void get_series(void *ctx, const struct http_question *q, struct http_answer *ret)
 {
 	answer_json(ctx, ret, make_series, last_part(q->path));
+}
+
+static void get_detector(void *ctx, const struct http_question *q, struct http_answer *ret)
+{
+	(void)q;
+	agent_answer_json(ret, agent_judged_layers(((struct agent *)ctx)->judged));
+}
+
+static void get_judged(void *ctx, const struct http_question *q, struct http_answer *ret)
+{
+	struct agent *a = ctx;
+	uint64_t x = JUDGED_CHOOSES, y = JUDGED_CHOOSES;
+	bool good = !http_query_u64(q->query, "x", &x) && !http_query_u64(q->query, "y", &y);
+	const char *layer = last_part(q->path);
+	agent_answer_json(ret, good ? agent_judged_layer(a->judged, layer, x, y) : NULL);
+}
+
+static void get_settings(void *ctx, const struct http_question *q, struct http_answer *ret)
+{
+	struct agent *a = ctx;
+	(void)q;
+	pthread_mutex_lock(&a->lock);
+	json_t *now = json_incref(a->settings);
+	pthread_mutex_unlock(&a->lock);
+	agent_answer_json(ret, now);
 }
 
 /* An event of server-sent events (html.spec.whatwg.org, 9.2). */
@@ -537,9 +603,14 @@ const struct http_route agent_routes[] = {
 	{"/api/v1/gpus", .answer = get_gpus, .guarded = true},
 	{"/api/v1/series", .answer = get_series, .guarded = true},
 	{"/api/v1/series/", .answer = get_series, .guarded = true},
+	{"/api/v1/detector", .answer = get_detector, .guarded = true},
+	{"/api/v1/detector/", .answer = get_judged, .guarded = true},
+	{"/api/v1/settings", .answer = get_settings, .guarded = true},
 	{"/api/v1/self", .answer = get_self, .guarded = true},
 	{"/api/v1/state", .answer = get_state, .guarded = true},
 	{"/api/v1/events", .answer = get_events, .streams = true, .guarded = true},
+	{"/api/v1/freezes", .answer = agent_get_freezes, .guarded = true},
+	{"/freezes/", .answer = agent_get_freeze, .guarded = true},
 	{"/healthz", .answer = get_health},
 	{"/freeze", .posts = true, .answer = post_freeze},
 };
@@ -564,6 +635,7 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 		a->host[0] = 0;
 	a->incidents = json_array();
 	web_page_policy(&a->policy, "'self'");
+	web_page_policy(&a->alone, "'none'");
 	a->rates = live_rates_new();
 	a->steps = watch_steps_new(LIVE_JOBS);
 	a->owners = agent_owners_new(wanted->owners, agent_say, a);
@@ -571,16 +643,21 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 		a->events = otlp_events_new();
 		watch_steps_tell(a->steps, &(struct watch_steps_told){a, on_step_end});
 	}
+	if (wanted->stacks)
+		a->flames = agent_flames_new();
 	if (judged) {
 		judged->ctx = a;
 		judged->anomaly = on_anomaly;
 		judged->incident = on_incident;
+		judged->row = on_row;
+		a->judged = live_judged_new();
 		a->detect = session_detect_new(judged);
 	}
 	if (frozen) {
 		frozen->ctx = a;
 		frozen->written = on_written;
 		a->flight = flight_new(frozen);
+		a->pages = freeze_pages_new();
 	}
 	if (!stored)
 		return 0;
@@ -594,8 +671,12 @@ void agent_close(struct agent *a)
 	agent_owners_free(a->owners);
 	if (a->flight)
 		flight_free(a->flight);
+	freeze_pages_free(a->pages);
+	if (a->flames)
+		agent_flames_free(a->flames);
 	if (a->detect)
 		session_detect_free(a->detect);
+	live_judged_free(a->judged);
 	if (a->store)
 		store_end(a);
 	live_rates_free(a->rates);
@@ -605,11 +686,22 @@ void agent_close(struct agent *a)
 	live_series_free(&a->series);
 	live_trends_free(&a->trends);
 	json_decref(a->incidents);
+	json_decref(a->settings);
 	buf_free(&a->policy);
+	buf_free(&a->alone);
 	notify_close(&a->notify);
 	outlet_close(&a->err, ERR_WAIT_NS);
 	pthread_mutex_destroy(&a->push_lock);
 	pthread_mutex_destroy(&a->lock);
+}
+
+void agent_set_settings(struct agent *a, json_t *settings)
+{
+	pthread_mutex_lock(&a->lock);
+	json_t *before = a->settings;
+	a->settings = settings;
+	pthread_mutex_unlock(&a->lock);
+	json_decref(before);
 }
 
 struct agent_push *agent_exchange_push(struct agent *a, struct agent_push *p)

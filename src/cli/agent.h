@@ -6,13 +6,16 @@
 #include <pthread.h>
 
 #include "base/outlet.h"
+#include "cli/agent_flames.h"
 #include "cli/agent_owners.h"
+#include "cli/freeze_page.h"
 #include "cli/notify.h"
 #include "cli/watch_steps.h"
 #include "serve/agent_api.h"
 #include "serve/http_server.h"
 #include "serve/otlp_events.h"
 #include "session/flight.h"
+#include "session/live_judged.h"
 #include "session/live_rates.h"
 #include "session/live_trends.h"
 #include "session/session_detect.h"
@@ -34,7 +37,10 @@ struct agent {
 	struct live_rates *rates; /* those of the thread that looks at rows */
 	struct watch_steps *steps;
 	struct session_detect *detect; /* NULL: nothing is judged */
+	struct live_judged *judged;    /* NULL likewise; of any thread */
 	struct flight *flight;	       /* NULL: nothing is frozen; of any thread */
+	struct freeze_pages *pages;    /* of what is; the server's thread's */
+	struct agent_flames *flames;   /* NULL: no stacks are taken; of any thread */
 	struct otlp_events *events;    /* NULL: nothing is pushed; of any thread */
 	pthread_mutex_t push_lock;     /* of the next one */
 	struct agent_push *push;       /* NULL likewise; agent_exchange_push */
@@ -43,8 +49,10 @@ struct agent {
 	struct agent_owners *owners;   /* NULL: nobody is asked whose things are */
 	struct notify notify; /* signs of life are those of the thread that looks at rows */
 	uint64_t steps_taken_ns;
+	json_t *settings; /* of the lock; as agent_settings.h has them: agent_set_settings */
 	char host[AGENT_HOST_BYTES];
 	struct buf policy; /* the page's, for the server's thread */
+	struct buf alone;  /* likewise, of a page that asks nobody */
 	bool dcgm;	   /* of the lock */
 };
 
@@ -55,6 +63,7 @@ struct agent_wanted {
 	struct store_options *stored;
 	const struct owners_wanted *owners;
 	bool pushes;
+	bool stacks; /* are taken */
 };
 
 /* Fails where the store cannot be used; agent_close is due in any case. */
@@ -65,6 +74,8 @@ void agent_close(struct agent *a);
 size_t agent_lookers(struct agent *a, struct session_live ret[static SESSION_DETECT_LOOKERS]);
 void agent_say(void *agent, const char *sentence);
 
+/* After agent_open, at any time; takes them. */
+void agent_set_settings(struct agent *a, json_t *settings);
 /* From any thread. What is pushed to another receiver from now on; returns the one before, which is
  * the caller's to close. */
 struct agent_push *agent_exchange_push(struct agent *a, struct agent_push *p);
@@ -75,6 +86,9 @@ void agent_name_as_dcgm(struct agent *a, bool does);
  * the same each time. */
 void agent_metrics_otlp(struct agent *a, struct buf *ret, const struct otlp_about *about,
 			uint64_t now_realtime_ns, uint64_t offset_ns);
+
+/* Answers with JSON, which it takes. */
+void agent_answer_json(struct http_answer *ret, json_t *answer);
 
 /* What the server answers; its ctx is the agent. */
 extern const struct http_route agent_routes[];

@@ -8,11 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "cli/agent.h"
 #include "cli/agent_config.h"
 #include "cli/agent_options.h"
 #include "cli/agent_reload.h"
-#include "base/thread.h"
+#include "cli/agent_settings.h"
 #include "cli/alarm_options.h"
 #include "cli/options.h"
 #include "cli/session_host.h"
@@ -392,6 +393,12 @@ static void set_limits(struct running *r, const struct agent_options *o)
 	agent_name_as_dcgm(&r->agent, o->dcgm);
 }
 
+/* As the page and /api/v1/settings tell them. */
+static void set_settings(struct running *r, const struct wanted *w)
+{
+	agent_set_settings(&r->agent, agent_settings_json(&w->args, args_get(r->given, "config")));
+}
+
 static bool pushes_alike(const struct wanted *a, const struct wanted *b)
 {
 	static const char *const names[] = {"otlp", "otlp-interval", "otlp-header", "otlp-ca"};
@@ -418,6 +425,7 @@ static int take_over(struct running *r, struct wanted *next, bool listens, struc
 	if (listens)
 		say_address(r);
 	set_limits(r, &next->options);
+	set_settings(r, next);
 	return p ? push_elsewhere(r, p, e) : 0;
 }
 
@@ -558,8 +566,10 @@ static int run_open(struct running *r, struct wanted *w, struct err *e)
 		.stored = w->options.stored.path ? &w->options.stored : NULL,
 		.pushes = pushed->to.url != NULL,
 		.owners = &w->options.owners,
+		.stacks = w->session.sample_hz != 0,
 	};
 	int rc = agent_open(&r->agent, &wanted, e);
+	set_settings(r, w);
 	if (!rc && pushed->to.url)
 		rc = open_push(r, w, e);
 	if (!rc && agent_options_profiles(&w->options))

@@ -141,6 +141,11 @@ static void learn_from_now_on(struct detector *d)
 	d->model = learn_live_model(d->learning);
 }
 
+const struct model *detector_model(const struct detector *d)
+{
+	return d->model;
+}
+
 struct detector *detector_new(const struct detector_options *o)
 {
 	struct detector *d = xcalloc(1, sizeof(*d));

@@ -69,6 +69,9 @@ void detector_free(struct detector *d);
 /* Names of the layers that it met so far; valid as long as the detector. */
 const struct detect_layers *detector_layers(const struct detector *d);
 
+/* What it goes by, also what it learned so far, which changes as it goes on. */
+const struct model *detector_model(const struct detector *d);
+
 /* Events, each thread's in order of their ends; between threads and sources the order may be off
  * by DETECTOR_LATE_NS. */
 #define DETECTOR_LATE_NS 400000000ULL

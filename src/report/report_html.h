@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "base/calltree.h"
 #include "base/error.h"
 #include "report/report.h"
 
@@ -20,3 +21,13 @@ void report_html_left_out(json_t *list, const char *what, uint64_t shown, uint64
 json_t *report_html_steps(const struct report *r, json_t *left_out);
 json_t *report_html_counters(const struct report *r, json_t *left_out);
 json_t *report_html_flames(const struct report *r, json_t *left_out);
+json_t *report_html_timeline(const struct report *r, json_t *left_out);
+
+/* A tree as the page's flame graph draws it (Flame of web/src/data.ts), without its smallest
+ * frames; kind: "cpu" and the like. The caller's. */
+json_t *report_html_flame(const struct calltree *t, const char *kind, json_t *left_out);
+
+/* What a frame is called there. */
+#define REPORT_FRAME_BYTES 256
+void report_html_frame_name(char ret[static REPORT_FRAME_BYTES], const struct calltree *t,
+			    const struct calltree_frame *f);

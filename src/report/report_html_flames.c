@@ -10,32 +10,8 @@
 
 #define FRAMES_MOST 5000
 #define SHARE_LEAST 5000 /* one part in so many of the whole; what is less is not seen */
-#define NAME_MOST   256	 /* bytes */
 
 static const char *const kinds[FLAME_KINDS] = FLAME_KIND_NAMES;
-
-static int compare_down(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return x > y ? -1 : x < y;
-}
-
-/* The least weight of a frame that stays. */
-static int64_t least_weight(const struct calltree *t)
-{
-	size_t n = t->nodes.len;
-	int64_t least = t->nodes.data[0].total[0] / SHARE_LEAST + 1;
-	if (n <= FRAMES_MOST)
-		return least;
-	int64_t *weights = xcalloc(n, sizeof(*weights));
-	for (size_t i = 0; i < n; i++)
-		weights[i] = t->nodes.data[i].total[0];
-	qsort(weights, n, sizeof(*weights), compare_down);
-	if (weights[FRAMES_MOST] >= least)
-		least = weights[FRAMES_MOST] + 1;
-	free(weights);
-	return least;
-}
 
 struct writer {
 	const struct calltree *tree;
@@ -43,26 +19,27 @@ struct writer {
 	json_t *names, *parent, *name, *is, *value;
 };
 
-static json_t *frame_name(const struct calltree *t, const struct calltree_frame *f)
+void report_html_frame_name(char ret[static REPORT_FRAME_BYTES], const struct calltree *t,
+			    const struct calltree_frame *f)
 {
-	char text[NAME_MOST];
 	const char *name = strtab_get(&t->strings, f->name, NULL);
 	const char *file = strtab_get(&t->strings, f->file, NULL);
 	if (f->kind == CALLTREE_PYTHON && *file && f->line)
-		snprintf(text, sizeof(text), "%s (%s:%u)", name, file, f->line);
+		snprintf(ret, REPORT_FRAME_BYTES, "%s (%s:%u)", name, file, f->line);
 	else
-		snprintf(text, sizeof(text), "%s", name);
-	return report_text_json(text);
+		snprintf(ret, REPORT_FRAME_BYTES, "%s", name);
 }
 
 static uint64_t name_number(struct writer *w, uint32_t frame)
 {
 	uint64_t ret;
+	char name[REPORT_FRAME_BYTES];
 	if (map64_get(&w->name_of, frame, &ret))
 		return ret;
 	ret = json_array_size(w->names);
 	map64_set(&w->name_of, frame, ret);
-	json_array_append_new(w->names, frame_name(w->tree, &w->tree->frames.data[frame]));
+	report_html_frame_name(name, w->tree, &w->tree->frames.data[frame]);
+	json_array_append_new(w->names, report_text_json(name));
 	return ret;
 }
 
@@ -74,7 +51,7 @@ static void add_node(struct writer *w, const struct calltree_node *n, uint64_t p
 	json_array_append_new(w->value, json_integer(n->total[0]));
 }
 
-static json_t *tree_json(const struct calltree *t, const char *kind, json_t *left_out)
+json_t *report_html_flame(const struct calltree *t, const char *kind, json_t *left_out)
 {
 	struct writer w = {.tree = t,
 			   .names = json_array(),
@@ -82,7 +59,7 @@ static json_t *tree_json(const struct calltree *t, const char *kind, json_t *lef
 			   .name = json_array(),
 			   .is = json_array(),
 			   .value = json_array()};
-	int64_t least = least_weight(t);
+	int64_t least = calltree_least(t, FRAMES_MOST, SHARE_LEAST);
 	uint64_t *place = xcalloc(t->nodes.len, sizeof(*place)); /* + 1; 0: left out */
 	char what[64];
 	for (size_t i = 0; i < t->nodes.len; i++) {
@@ -120,7 +97,7 @@ json_t *report_html_flames(const struct report *r, json_t *left_out)
 		if (flame_make(&tree, r->source, &options, NULL))
 			continue; /* the recording has none */
 		if (tree.nodes.data[0].total[0] > 0)
-			json_array_append_new(ret, tree_json(&tree, kinds[kind], left_out));
+			json_array_append_new(ret, report_html_flame(&tree, kinds[kind], left_out));
 		calltree_free(&tree);
 	}
 	return ret;

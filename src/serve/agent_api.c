@@ -98,15 +98,25 @@ static json_t *steps_json(const struct agent_api_view *v, uint32_t pid, bool det
 }
 
 struct sums {
-	uint64_t calls, errors;
-	double ns;
+	uint64_t calls, errors, collective_calls;
+	double ns, collective_ns;
 };
+
+/* Of the libraries that ranks talk by. */
+static bool is_collective(const struct live_function *f)
+{
+	return !strcmp(f->layer, "nccl") || !strcmp(f->layer, "mpi");
+}
 
 static void add_function(struct sums *to, const struct live_function *f)
 {
 	to->calls += f->calls;
 	to->errors += f->errors;
 	to->ns += f->ns;
+	if (!is_collective(f))
+		return;
+	to->collective_calls += f->calls;
+	to->collective_ns += f->ns;
 }
 
 static json_t *job_json(const struct agent_api_view *v, const struct live_process *p,
@@ -132,6 +142,8 @@ static json_t *job_json(const struct agent_api_view *v, const struct live_proces
 	json_object_set_new(ret, "calls", count_json(sums->calls));
 	json_object_set_new(ret, "errors", count_json(sums->errors));
 	json_object_set_new(ret, "call_s", json_real(sums->ns * 1e-9));
+	json_object_set_new(ret, "collective_calls", count_json(sums->collective_calls));
+	json_object_set_new(ret, "collective_s", json_real(sums->collective_ns * 1e-9));
 	json_object_set_new(ret, "steps", steps_json(v, p->pid, detail));
 	return ret;
 }
@@ -300,6 +312,33 @@ json_t *agent_api_gpus(const struct agent_api_view *v)
 	return json_pack("{s:o}", "gpus", list);
 }
 
+static json_t *values_json(const struct live_trends *t, const float *values)
+{
+	json_t *ret = json_array();
+	for (uint32_t i = 0; i < live_trends_points(t); i++)
+		json_array_append_new(ret, number_json(live_trend_value(t, values, i)));
+	return ret;
+}
+
+/* As a counter of its process. */
+static json_t *step_trend_json(const struct live_trends *t, const struct live_step_trend *s)
+{
+	char entity[ENTITY_BYTES];
+	snprintf(entity, sizeof(entity), "pid %u", s->pid);
+	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "entity", entity, "kind",
+			 agent_kind_name(ENTITY_PROCESS), "name", "step_time", "unit", "ns", "mean",
+			 values_json(t, s->mean), "max", values_json(t, s->longest));
+}
+
+static void add_step_trends(json_t *list, const struct agent_api_view *v)
+{
+	for (size_t i = 0; i < v->trends->steps.len; i++) {
+		const struct live_step_trend *s = &v->trends->steps.data[i];
+		if (agent_series_sees(v->agent.series, s->marker))
+			json_array_append_new(list, step_trend_json(v->trends, s));
+	}
+}
+
 static json_t *trend_json(const struct live_trends *t, const struct live_trend *of)
 {
 	const struct entity e = {.kind = of->kind,
@@ -309,13 +348,10 @@ static json_t *trend_json(const struct live_trends *t, const struct live_trend *
 				 .label = of->label,
 				 .host = ""};
 	char entity[ENTITY_BYTES];
-	json_t *values = json_array();
 	entity_text(entity, sizeof(entity), &e);
-	for (uint32_t i = 0; i < live_trends_points(t); i++)
-		json_array_append_new(values, number_json(live_trend_at(t, of, i)));
 	return json_pack("{s:o, s:s, s:o, s:o, s:o}", "entity", text_json(entity), "kind",
 			 agent_kind_name(of->kind), "name", text_json(of->name), "unit",
-			 unit_json(of->unit), "mean", values);
+			 unit_json(of->unit), "mean", values_json(t, of->values));
 }
 
 static bool kind_is_known(const char *kind)
@@ -337,6 +373,8 @@ json_t *agent_api_series(const struct agent_api_view *v, const char *kind)
 	for (size_t i = 0; i < t->list.len; i++)
 		if (!kind || !strcmp(kind, agent_kind_name(t->list.data[i].kind)))
 			json_array_append_new(list, trend_json(t, &t->list.data[i]));
+	if (!kind || !strcmp(kind, agent_kind_name(ENTITY_PROCESS)))
+		add_step_trends(list, v);
 	return json_pack("{s:f, s:I, s:o, s:o, s:o}", "bucket_s", seconds(TREND_EACH_NS), "points",
 			 (json_int_t)live_trends_points(t), "last_ns", count_json(t->last_ns),
 			 "left_out", count_json(t->left_out), "series", list);

@@ -23,9 +23,10 @@
 #define HEADER_BYTES 8192
 #define BODY_BYTES   65536
 #define CONNECTIONS  128
-#define TIMEOUT_S    10		    /* in which nothing is sent or taken */
-#define IDLE_NS	     60000000000ULL /* since the last whole question */
-#define FIRST_NS     15000000000ULL /* until the first one: slots are for those who ask */
+#define TIMEOUT_S    10		     /* in which nothing is sent or taken */
+#define IDLE_NS	     60000000000ULL  /* since the last whole question */
+#define SENDING_NS   600000000000ULL /* likewise, where the answer is still being sent */
+#define FIRST_NS     15000000000ULL  /* until the first one: slots are for those who ask */
 #define TICK_MS	     100
 #define STREAMS	     16		/* more are told to come again later */
 #define STREAM_S     1		/* between two answers */
@@ -99,6 +100,17 @@ static void add_headers(struct evhttp_request *r, const struct http_answer *a)
 	evhttp_add_header(headers, "Cache-Control", "no-store");
 	if (a->policy)
 		evhttp_add_header(headers, "Content-Security-Policy", a->policy);
+	if (a->save)
+		evhttp_add_header(headers, "Content-Disposition", "attachment");
+}
+
+/* A file is closed when it is sent, or cannot be. */
+static void add_body(struct evbuffer *to, const struct http_answer *a)
+{
+	if (!a->from_file)
+		evbuffer_add(to, a->body.data, a->body.len);
+	else if (!a->file_bytes || evbuffer_add_file(to, a->fd, 0, (ev_off_t)a->file_bytes))
+		close(a->fd);
 }
 
 static void send_answer(struct evhttp_request *r, const struct http_answer *a)
@@ -106,7 +118,9 @@ static void send_answer(struct evhttp_request *r, const struct http_answer *a)
 	struct evbuffer *body = evbuffer_new();
 	add_headers(r, a);
 	if (body)
-		evbuffer_add(body, a->body.data, a->body.len);
+		add_body(body, a);
+	else if (a->from_file)
+		close(a->fd);
 	evhttp_send_reply(r, a->status, reason_of(a->status), body);
 	if (body)
 		evbuffer_free(body);
@@ -123,6 +137,13 @@ static void send_error(struct evhttp_request *r, int status)
 	buf_free(&a.body);
 }
 
+static const char *query_of(struct evhttp_request *r)
+{
+	const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(r);
+	const char *query = uri ? evhttp_uri_get_query(uri) : NULL;
+	return query ? query : "";
+}
+
 static void ask(const struct http_server *s, const struct http_route *route, const char *path,
 		struct evhttp_request *r)
 {
@@ -135,10 +156,10 @@ static void ask(const struct http_server *s, const struct http_route *route, con
 		n = 0;
 	body.data[n] = 0;
 	const char *accept = evhttp_find_header(evhttp_request_get_input_headers(r), "Accept");
-	route->answer(
-		s->ctx,
-		&(struct http_question){path, accept ? accept : "", (const char *)body.data, n},
-		&a);
+	route->answer(s->ctx,
+		      &(struct http_question){path, query_of(r), accept ? accept : "",
+					      (const char *)body.data, n},
+		      &a);
 	send_answer(r, &a);
 	buf_free(&a.body);
 	buf_free(&body);
@@ -171,7 +192,7 @@ static void ask_once(const struct http_server *s, const struct http_route *route
 		     struct http_answer *ret)
 {
 	*ret = (struct http_answer){.status = 200};
-	route->answer(s->ctx, &(struct http_question){route->path, "", "", 0}, ret);
+	route->answer(s->ctx, &(struct http_question){route->path, "", "", "", 0}, ret);
 }
 
 static void stream_send(struct evhttp_request *r, const struct http_answer *a)
@@ -348,13 +369,20 @@ static void forget_ended(struct http_server *s)
 	s->open.len = kept;
 }
 
+static uint64_t patience_ns(const struct connection *c)
+{
+	if (!c->asked)
+		return FIRST_NS;
+	return evbuffer_get_length(bufferevent_get_output(c->of)) ? SENDING_NS : IDLE_NS;
+}
+
 /* Who sends a byte now and then is never idle for libevent. */
 static void cut_off_idle(struct http_server *s)
 {
 	uint64_t now_ns = monotonic_ns();
 	for (size_t i = 0; i < s->open.len; i++) {
 		const struct connection *c = &s->open.data[i];
-		if (now_ns - c->asked_ns > (c->asked ? IDLE_NS : FIRST_NS) && !is_stream(s, c->of))
+		if (now_ns - c->asked_ns > patience_ns(c) && !is_stream(s, c->of))
 			shutdown(bufferevent_getfd(c->of), SHUT_RDWR);
 	}
 }

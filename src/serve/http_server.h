@@ -18,6 +18,7 @@
 
 struct http_question {
 	const char *path;   /* decoded, begins with '/' */
+	const char *query;  /* what follows '?', as it was sent; "" if nothing does */
 	const char *accept; /* the header, "" if there is none */
 	const char *body;   /* ends in a NUL */
 	size_t body_len;
@@ -29,6 +30,11 @@ struct http_answer {
 	const char *type;   /* Content-Type; text/plain unless told */
 	const char *policy; /* Content-Security-Policy, or NULL; valid until the next question */
 	struct buf body;
+	/* In place of the body: the first bytes of a file, which the server closes. */
+	bool from_file;
+	int fd;
+	uint64_t file_bytes;
+	bool save; /* browsers keep it as a file, of the path's name, and do not show it */
 };
 
 struct http_route {

@@ -289,3 +289,20 @@ void flight_free(struct flight *f)
 	pthread_mutex_destroy(&f->lock);
 	free(f);
 }
+
+/* ---- files ---- */
+
+size_t flight_files(const struct flight *f, struct flight_found *ret, size_t most)
+{
+	return flight_files_list(&f->options, ret, most);
+}
+
+int flight_files_open(const struct flight *f, const char *name, uint64_t *ret_bytes)
+{
+	return flight_file_read(&f->options, name, ret_bytes);
+}
+
+const char *flight_folder(const struct flight *f)
+{
+	return f->options.folder;
+}

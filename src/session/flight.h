@@ -53,6 +53,23 @@ void flight_trigger(struct flight *f, uint64_t time_ns, const char *why);
 /* From any thread: before_ns, after_ns, most_files, most_bytes and most_age_ns are o's from now on.
  */
 void flight_limit(struct flight *f, const struct flight_options *o);
+#define FLIGHT_NAME_BYTES 64
+
+/* A file in the folder with a name as ours have. */
+struct flight_found {
+	char name[FLIGHT_NAME_BYTES]; /* "freeze-20261126T193634Z-1.eacgm" */
+	uint64_t time_ns;	      /* CLOCK_REALTIME, by its name: whole seconds */
+	uint64_t bytes;
+};
+
+/* From any thread: those that there are, the newest first, of these so many; reads the folder.
+ * Returns how many. */
+size_t flight_files(const struct flight *f, struct flight_found *ret, size_t most);
+/* From any thread: opens one of them, to be read. A name is a whole one as above: what leads
+ * elsewhere is none. Negative errno: there is none. */
+int flight_files_open(const struct flight *f, const char *name, uint64_t *ret_bytes);
+/* Where they are, as it was given. */
+const char *flight_folder(const struct flight *f);
 
 /* From any thread. */
 void flight_stats(struct flight *f, struct flight_stats *ret);

@@ -17,7 +17,7 @@
 #include "session/flight_impl.h"
 
 #define SECOND_NS   1000000000ULL
-#define NAME_BYTES  64
+#define NAME_BYTES  FLIGHT_NAME_BYTES
 #define NUMBER_MOST 999		       /* files of one second */
 #define FILES_MOST  (1 << 16)	       /* that are looked at */
 #define TEMPORARY   ".tmp."	       /* and eight digits: base/output_file.c's */
@@ -173,6 +173,54 @@ void flight_files_bound(const struct flight_options *o, const char *newest)
 	}
 	vec_free(&files.rows);
 	closedir(dir);
+}
+
+/* ---- to be read ---- */
+
+static void look_for_files(struct our_files *ret, const struct flight_options *o)
+{
+	DIR *dir = open_folder(o);
+	if (!dir)
+		return;
+	for (const struct dirent *entry; (entry = readdir(dir));)
+		look_at(ret, dirfd(dir), entry->d_name, 0); /* nothing is old then */
+	if (ret->rows.len)
+		qsort(ret->rows.data, ret->rows.len, sizeof(*ret->rows.data), by_time);
+	closedir(dir);
+}
+
+size_t flight_files_list(const struct flight_options *o, struct flight_found *ret, size_t most)
+{
+	struct our_files files = {0};
+	size_t n = 0;
+	look_for_files(&files, o);
+	for (size_t i = files.rows.len; i-- && n < most; n++) {
+		const struct our_file *file = &files.rows.data[i];
+		ret[n] = (struct flight_found){.time_ns = file->time_ns, .bytes = file->bytes};
+		memcpy(ret[n].name, file->name, sizeof(ret[n].name));
+	}
+	vec_free(&files.rows);
+	return n;
+}
+
+int flight_file_read(const struct flight_options *o, const char *name, uint64_t *ret_bytes)
+{
+	struct our_file file;
+	struct stat st;
+	DIR *dir = parse_name(&file, name) ? open_folder(o) : NULL;
+	if (!dir)
+		return -ENOENT;
+	int fd = openat(dirfd(dir), file.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	int rc = fd < 0 ? -errno : 0;
+	closedir(dir);
+	if (!rc && (fstat(fd, &st) || !S_ISREG(st.st_mode)))
+		rc = -ENOENT;
+	if (rc && fd >= 0)
+		close(fd);
+	if (rc)
+		return rc;
+	*ret_bytes = (uint64_t)st.st_size;
+	return fd;
 }
 
 /* ---- a file ---- */

@@ -67,3 +67,6 @@ int flight_file_write(const struct flight_options *o, struct row_window *rows, u
 		      char **ret_path, struct err *e);
 /* Takes away what is over the limits; newest: the path of a file that stays, or NULL. */
 void flight_files_bound(const struct flight_options *o, const char *newest);
+/* As flight_files and flight_files_open. */
+size_t flight_files_list(const struct flight_options *o, struct flight_found *ret, size_t most);
+int flight_file_read(const struct flight_options *o, const char *name, uint64_t *ret_bytes);

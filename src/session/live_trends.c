@@ -103,11 +103,78 @@ bool live_trends_tick(struct live_trends *t, const struct live_series *s, uint64
 	return true;
 }
 
+static void begin_steps(struct live_step_trend *s, const struct live_steps_view *now)
+{
+	s->pid = now->pid;
+	s->count = now->count;
+	for (size_t i = 0; i < TREND_POINTS; i++)
+		s->mean[i] = s->longest[i] = NAN;
+}
+
+static bool has_steps(const struct live_jobs *jobs, uint32_t pid)
+{
+	for (uint32_t i = 0; i < jobs->len; i++)
+		if (jobs->of[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* There are as many as there may be jobs: where none is free, one is whose job has gone. */
+static struct live_step_trend *steps_of(struct live_trends *t, const struct live_jobs *jobs,
+					const struct live_steps_view *now)
+{
+	struct live_step_trend *gone = NULL;
+	for (size_t i = 0; i < t->steps.len; i++) {
+		struct live_step_trend *s = &t->steps.data[i];
+		if (s->pid == now->pid)
+			return s;
+		if (!has_steps(jobs, s->pid))
+			gone = s;
+	}
+	struct live_step_trend *made = t->steps.len < LIVE_JOBS ? vec_push(&t->steps) : gone;
+	if (made)
+		begin_steps(made, now);
+	return made;
+}
+
+static void add_steps(struct live_step_trend *s, const struct live_steps_view *now, size_t at)
+{
+	if (now->count < s->count || !now->history.len)
+		begin_steps(s, now); /* other steps: their times are not comparable */
+	uint64_t ended = now->count - s->count;
+	uint32_t n = ended < now->history.len ? (uint32_t)ended : now->history.len;
+	double sum = 0, longest = 0;
+	for (uint32_t i = now->history.len - n; i < now->history.len; i++) {
+		double ns = live_history_at(&now->history, i);
+		sum += ns;
+		longest = fmax(longest, ns);
+	}
+	if (n) {
+		s->mean[at] = (float)(sum / n);
+		s->longest[at] = (float)longest;
+	}
+	s->count = now->count;
+	snprintf(s->marker, sizeof(s->marker), "%s", now->marker);
+}
+
+void live_trends_steps(struct live_trends *t, const struct live_jobs *jobs)
+{
+	size_t at = (t->ticks - 1) % TREND_POINTS;
+	for (size_t i = 0; i < t->steps.len; i++)
+		t->steps.data[i].mean[at] = t->steps.data[i].longest[at] = NAN;
+	for (uint32_t i = 0; i < jobs->len; i++) {
+		struct live_step_trend *s = steps_of(t, jobs, &jobs->of[i]);
+		if (s)
+			add_steps(s, &jobs->of[i], at);
+	}
+}
+
 void live_trends_free(struct live_trends *t)
 {
 	for (size_t i = 0; i < t->list.len; i++)
 		trend_free(&t->list.data[i]);
 	vec_free(&t->list);
+	vec_free(&t->steps);
 	map64_free(&t->place_of);
 }
 
@@ -116,8 +183,8 @@ uint32_t live_trends_points(const struct live_trends *t)
 	return t->ticks < TREND_POINTS ? (uint32_t)t->ticks : TREND_POINTS;
 }
 
-double live_trend_at(const struct live_trends *t, const struct live_trend *of, uint32_t i)
+double live_trend_value(const struct live_trends *t, const float *values, uint32_t i)
 {
 	uint64_t first = t->ticks - live_trends_points(t);
-	return (double)of->values[(first + i) % TREND_POINTS];
+	return (double)values[(first + i) % TREND_POINTS];
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "session/live_series.h"
+#include "session/live_state.h"
 
 #define TRENDS	      512
 #define TREND_POINTS  300
@@ -21,11 +22,21 @@ struct live_trend {
 	uint64_t last;		    /* the last tick in which it was told */
 };
 
+/* Of the steps of one process, those that ended between two points: their mean and the longest, ns.
+ * NaN where none did. */
+struct live_step_trend {
+	uint32_t pid;
+	uint64_t count;
+	char marker[LIVE_NAME_BYTES]; /* whose calls mark them */
+	float mean[TREND_POINTS], longest[TREND_POINTS];
+};
+
 struct live_trends {
 	VEC(struct live_trend) list;
-	uint64_t ticks;	   /* so far: the newest is ticks - 1 */
-	uint64_t last_ns;  /* of CLOCK_MONOTONIC: the newest */
-	uint64_t left_out; /* counters that found no room, in the newest */
+	VEC(struct live_step_trend) steps; /* of LIVE_JOBS processes at most */
+	uint64_t ticks;			   /* so far: the newest is ticks - 1 */
+	uint64_t last_ns;		   /* of CLOCK_MONOTONIC: the newest */
+	uint64_t left_out;		   /* counters that found no room, in the newest */
 	/* the rest is its own */
 	struct map64 place_of;
 };
@@ -33,8 +44,10 @@ struct live_trends {
 /* t: zeroed. Adds a point where it is time; returns whether it did. Of processes those that make
  * traced calls alone. */
 bool live_trends_tick(struct live_trends *t, const struct live_series *s, uint64_t now_ns);
+/* After a tick: the steps that ended since the one before it, as far as their history goes. */
+void live_trends_steps(struct live_trends *t, const struct live_jobs *jobs);
 void live_trends_free(struct live_trends *t);
 
-/* Points that there are, TREND_POINTS at most; the i-th of them, the oldest first. */
+/* Points that there are, TREND_POINTS at most; the i-th of a ring of them, the oldest first. */
 uint32_t live_trends_points(const struct live_trends *t);
-double live_trend_at(const struct live_trends *t, const struct live_trend *of, uint32_t i);
+double live_trend_value(const struct live_trends *t, const float *values, uint32_t i);

@@ -24,10 +24,9 @@ struct session_detect {
 static void on_row(void *ctx, const struct feature_row *row, double score, double p, bool alarmed)
 {
 	struct session_detect *d = ctx;
-	(void)row;
-	(void)score;
-	(void)alarmed;
 	d->judges |= !isnan(p);
+	if (d->options.row)
+		d->options.row(d->options.ctx, row, score, alarmed);
 }
 
 static void on_anomaly(void *ctx, const struct anomaly *a)
@@ -194,4 +193,14 @@ void session_detect_end(struct session_detect *d, const struct session_view *v)
 bool session_detect_judges(const struct session_detect *d)
 {
 	return d->judges;
+}
+
+const struct model *session_detect_model(const struct session_detect *d)
+{
+	return detector_model(d->detector);
+}
+
+const char *session_detect_layer_name(const struct session_detect *d, enum detect_layer layer)
+{
+	return detect_layer_name(detector_layers(d->detector), layer);
 }

@@ -18,6 +18,8 @@ struct session_detect_options {
 	void (*change)(void *ctx, const struct change *c);
 	incident_told_fn *incident; /* with its cause, from a thread of its own */
 	void (*warning)(void *ctx, const struct outlook_warning *w); /* as anomaly */
+	/* Each row that was judged; or NULL. score NaN: it was not. */
+	void (*row)(void *ctx, const struct feature_row *row, double score, bool alarmed);
 };
 
 struct session_detect;
@@ -31,6 +33,9 @@ void session_detect_lookers(struct session_detect *d, const struct session_live 
 			    struct session_live ret[static SESSION_DETECT_LOOKERS]);
 void session_detect_batch(struct session_detect *d, const struct session_view *v);
 void session_detect_end(struct session_detect *d, const struct session_view *v);
+/* What it goes by, and what its layers are called: for the thread that looks. */
+const struct model *session_detect_model(const struct session_detect *d);
+const char *session_detect_layer_name(const struct session_detect *d, enum detect_layer layer);
 /* Windows that were not judged: too many of their events were lost. */
 uint64_t session_detect_lossy(const struct session_detect *d);
 /* Whether anything was judged so far: before that, what is normal is learned. */

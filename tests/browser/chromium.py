@@ -16,7 +16,8 @@ import time
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LAUNCH = """import os, sys
 a, b = os.dup(int(sys.argv[1])), os.dup(int(sys.argv[2]))
-os.dup2(a, 3); os.dup2(b, 4)
+os.dup2(a, 3); os.dup2(b, 4)  # a may be 3 already, and is closed on exec then
+os.set_inheritable(3, True); os.set_inheritable(4, True)
 os.execvp(sys.argv[3], sys.argv[3:])"""
 
 
@@ -51,6 +52,7 @@ class Chromium:
             self.call(domain + ".enable")
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
                   deviceScaleFactor=1, mobile=False)
+        self.call("Emulation.setFocusEmulationEnabled", enabled=True)  # it is seen
 
     def __enter__(self):
         return self

@@ -17,9 +17,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("EACGM_BUILD", ROOT / "build"))
 SHOTS = os.environ.get("EACGM_SCREENSHOTS")
 RECORDINGS = ROOT / "tests/golden/recordings"
-VIEWS = ["overview", "steps", "gpus", "incidents", "functions", "flames", "ranks", "probes"]
+VIEWS = ["overview", "steps", "timeline", "gpus", "incidents", "functions", "flames", "ranks", "probes"]
 PAGES = {"ranks": ("recording", "v1_ranks"), "profile": ("recording", "v1_profile"),
-         "gpu": ("hostile", "gpu"), "names": ("names",), "job": ("job",)}
+         "gpu": ("hostile", "gpu"), "names": ("names",), "job": ("job",),
+         "timeline": ("timeline",)}
 HOSTILE = ["</script><img src=x onerror=alert(1)>", "<b id=made>bold</b>"]
 SETTLED = "new Promise((done) => setTimeout(() => requestAnimationFrame(done), 30))"
 TESTS = []
@@ -38,7 +39,8 @@ def make(folder):
             path = RECORDINGS / f"{what[0]}.eacgm"
         else:
             command = {"hostile": ["make_hostile", *what, path], "job": ["make_job", path, "1", "30"],
-                       "names": ["make_hostile", "names", path, *HOSTILE]}[kind]
+                       "names": ["make_hostile", "names", path, *HOSTILE],
+                       "timeline": ["make_timeline", path]}[kind]
             subprocess.run([BUILD / "tests" / command[0], *command[1:]], check=True, timeout=60)
         done = subprocess.run([BUILD / "eacgm", "report", path, "--html", folder / f"{name}.html"],
                               capture_output=True, text=True, check=False, timeout=60)
@@ -190,6 +192,29 @@ def a_step_tells_its_phases_when_it_is_clicked(page):
     page.browser.click(*box)
     page.settle()
     assert page.text(".step-detail").startswith("Step "), page.text(".step-detail")
+
+
+@test
+def a_timeline_shows_what_gpus_did(page):
+    page.open("timeline", "timeline")
+    told = json.loads(page.browser.run('document.getElementById("eacgm-timeline").textContent'))
+    assert {lane["of"] for lane in told["lanes"]} >= {"gpu", "calls"}, told["lanes"]
+    assert "each span" in page.text(".flame-words"), page.text(".flame-words")
+    page.do('document.querySelector("canvas.timeline").focus()')
+    for key in ("ArrowDown", "ArrowUp"):
+        page.browser.key(key)
+        page.settle()
+    first = page.text(".flame-words")
+    page.browser.key("ArrowLeft", 8)  # with Shift
+    page.settle()
+    assert " at " in first and page.text(".flame-words") != first, first
+    page.browser.key("Escape")
+    page.settle()
+    assert "of the recording" in page.text(".flame-words")
+    page.shot("timeline-whole")
+    assert page.browser.run("""(() => { const c = document.querySelector("canvas.timeline");
+        const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+        return new Set(new Uint32Array(d.buffer)).size; })()""") > 5, "something is drawn"
 
 
 @test

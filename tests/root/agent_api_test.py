@@ -94,18 +94,25 @@ def refused(a, path, **headers):
 
 
 def all_answers(doc, a, pid):
-    for path in ("jobs", "incidents", "gpus", "series", "self", "state"):
+    for path in ("jobs", "incidents", "gpus", "series", "self", "state", "freezes",
+                 "settings", "detector"):
         checked(doc, a, path)
     for kind in doc["components"]["schemas"]["Kind"]["enum"]:
         answer = checked(doc, a, "series/" + kind, "series/{kind}")
         expect({s["kind"] for s in answer["series"]} <= {kind}, kind)
+    checked(doc, a, "jobs/%d/flame" % pid, "jobs/{pid}/flame")
     return checked(doc, a, "jobs/%d" % pid, "jobs/{pid}")
+
+
+def frames_of(flame):
+    return {flame["names"][n] for n in flame["name"]} if flame else set()
 
 
 @test("a job, its functions and counters; every answer is as docs/api.yaml says", 60)
 def _(t):
     doc = api()
     a = Agent(t, "--budget", "100%", "--layers", "user,gpu", *probes(PUSH),
+              "--otlp-header", "Authorization=Bearer SECRET", "--otlp-header", "X-Id=SECRET=1",
               env=fake_nvml(t, "count 2\ngpu 0 temperature 55\nxid 1 79\n"))
     job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1", RANK="3",
                    WORLD_SIZE="8", SLURM_JOB_ID="4711")
@@ -129,6 +136,11 @@ def _(t):
     drawn = [s for s in answer_of(a, "series/process")["series"]
              if s["entity"] == "pid %d" % job.pid and s["name"] == "rss_bytes"]
     expect(drawn and drawn[0]["mean"][-1] > 0 and told["rss_bytes"] > 0, drawn)
+    told = {o["name"]: o for o in answer_of(a, "settings")["options"]}
+    expect(told["budget"]["values"] == ["100%"] and not told["store"]["told"], told["budget"])
+    expect(told["otlp-header"]["values"] == ["Authorization=(not shown)", "X-Id=(not shown)"],
+           told["otlp-header"])
+    expect("SECRET" not in a.get("/api/v1/settings")[0], "no secret")
     t.kill(job)
     job.wait()
     t.wait_for(lambda: not answer_of(a, "jobs")["jobs"], "its end")
@@ -161,10 +173,43 @@ def _(t):
         with sqlite3.connect(t.path("agent.db")) as db:
             return dict(db.execute("SELECT pid, sum(steps) FROM v_steps_1s GROUP BY pid"))
     t.wait_for(lambda: all(kept().get(job.pid, 0) > 20 for job in jobs), "rows of both")
+    t.wait_for(lambda: len([s for s in answer_of(a, "series/process")["series"]
+                            if s["name"] == "step_time" and any(s["mean"])]) == 2,
+               "the time of each one's over time")
+    stacks_of(t, doc, a, jobs[0].pid)
+    judged_of(t, doc, a)
     for job in jobs:
         t.kill(job)
         job.wait()
     a.end()
+
+
+def judged_of(t, doc, a):
+    t.wait_for(lambda: [r for r in answer_of(a, "detector")["layers"]
+                        if r["layer"] == "torch" and r["components"]], "a mixture", 90)
+    told = checked(doc, a, "detector/torch", "detector/{layer}")
+    expect(told["rows"] and told["ellipses"] and told["x"] != told["y"], told)
+    expect(abs(sum(e["weight"] for e in told["ellipses"]) - 1) < 1e-3, told["ellipses"])
+    other = answer_of(a, "detector/torch?x=1&y=0")
+    expect((other["x"], other["y"]) == (1, 0), other)
+    for bad in ("detector/none", "detector/", "detector/torch?x=99", "detector/torch?x=a"):
+        expect(refused(a, "/api/v1/" + bad)[0] == 404, bad)
+
+
+def stacks_of(t, doc, a, pid):
+    path = "jobs/%d/flame" % pid
+    t.wait_for(lambda: [p for p in answer_of(a, path)["pieces"] if p["cpu_ns"]][1:], "pieces", 60)
+    whole = checked(doc, a, path, "jobs/{pid}/flame")
+    expect(whole["samples"] and any("square" in f or "backward" in f for f in
+                                    frames_of(whole["flame"])), frames_of(whole["flame"]))
+    first, last = whole["pieces"][0], whole["pieces"][-1]
+    expect(whole["from_ns"] == first["from_ns"] and whole["to_ns"] == last["to_ns"], whole["pieces"])
+    one = answer_of(a, "%s?from=%d&to=%d" % (path, last["from_ns"], last["to_ns"]))
+    expect(one["from_ns"] == last["from_ns"] and one["flame"]["total"] == last["cpu_ns"], one)
+    expect(whole["flame"]["total"] == sum(p["cpu_ns"] for p in whole["pieces"]), whole["pieces"])
+    expect(answer_of(a, path + "?to=1")["flame"] is None, "before all of them")
+    for bad in ("from=x", "to=-1", "from=1e9", "from=99999999999999999999", "to="):
+        expect(refused(a, "/api/v1/%s?%s" % (path, bad))[0] == 400, bad)
 
 
 @test("events come each second to all who listen; no more than so many may")
@@ -279,6 +324,58 @@ def _(t):
     a.end()
 
 
+@test("frozen traces: the list, the files, a page of each; no file beside them", 90)
+def _(t):
+    doc = api()
+    folder, secret = t.path("freezes"), t.path("secret.eacgm")
+    with open(secret, "w") as f:
+        f.write("secret")
+    a = Agent(t, "--budget", "100%", "--layers", "user", *probes(PUSH), "--freeze", folder,
+              "--freeze-after", "200ms")
+    expect(checked(doc, a, "freezes")["files"] == [], "none so far")
+    job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1")
+    t.wait_for(lambda: answer_of(a, "jobs")["jobs"], "a job")
+    expect(a.status("/freeze", method="POST", data=b"") == 202, "asked")
+    t.wait_for(lambda: answer_of(a, "freezes")["files"], "a file")
+    file = checked(doc, a, "freezes")["files"][0]
+    path = os.path.join(folder, file["name"])
+    os.symlink(secret, os.path.join(folder, "freeze-20200101T000000Z-1.eacgm"))
+    os.mkfifo(os.path.join(folder, "freeze-20200101T000000Z-2.eacgm"))
+    with open(path, "rb") as f, a.open(urllib.request.Request(a.url("/freezes/" + file["name"]))) as r:
+        expect(r.read() == f.read() and r.headers["Content-Disposition"] == "attachment", r.headers)
+    expect([f["name"] for f in answer_of(a, "freezes")["files"]] == [file["name"]], "links are none")
+    for name in ("../secret.eacgm", "%2e%2e%2fsecret.eacgm", "..%2f..%2f..%2fetc/passwd", "", ".", "x",
+                 "freeze-20200101T000000Z-1.eacgm", "freeze-20200101T000000Z-2.eacgm",
+                 "freeze-20200101T000000Z-1.html", file["name"] + "/", file["name"] + "%00",
+                 file["name"].replace(".eacgm", ".eacgm.html"), "..%2f" + file["name"]):
+        expect(refused(a, "/freezes/" + name)[0] in (400, 404), name)
+    expect(refused(a, "/freezes/" + file["name"], Host="evil.example")[0] == 403, "by a name")
+    page_of(t, a, file["name"].replace(".eacgm", ".html"))
+    t.kill(job)
+    job.wait()
+    a.end()
+
+
+def not_202(a, path):
+    code, said = refused(a, path)
+    return (code, said) if code != 202 else None
+
+
+def page_of(t, a, name):
+    if "<html" not in a.get("/", Accept="text/html")[0]:
+        return
+    code, said = refused(a, "/freezes/" + name)
+    expect(code == 202 and "refresh" in said, (code, said))
+    code, said = t.wait_for(lambda: not_202(a, "/freezes/" + name), "its page", 60)
+    expect(code == 200, said)
+    text, headers = a.get("/freezes/" + name)
+    expect('id="eacgm-report"' in text and "target_push" in text, "the report is in it")
+    expect("connect-src 'none'" in headers["Content-Security-Policy"], headers)
+    children = subprocess.run(["ps", "--ppid", str(a.p.pid), "-o", "stat,comm"], text=True,
+                              capture_output=True, check=False).stdout
+    expect("eacgm-page" not in children, children)
+
+
 @test("its page in a browser: what it shows comes by itself, and it asks nobody else", 90)
 def _(t):
     if not chromium.find():
@@ -297,7 +394,8 @@ def _(t):
         browser.run("document.querySelector('details').open = true")
         t.wait_for(lambda: "target_push" in text() and "rss_bytes" in text(), "its functions", 20)
         expect("rank 3" in text() and "1 job process" in text("header"), text("header"))
-        for number, view in enumerate(("jobs", "steps", "gpus", "incidents", "probes"), 1):
+        for number, view in enumerate(("jobs", "steps", "gpus", "incidents", "anomalies", "flames",
+                                       "ranks", "freezes", "probes"), 1):
             browser.key(str(number))
             t.wait_for(lambda: len(text()) > 10, view)
             expect(browser.run("location.hash") == "#" + view, view)

@@ -36,6 +36,33 @@ static void test_frames(void **state)
 	calltree_free(&t);
 }
 
+static uint32_t stay(const struct calltree *t, size_t most, int64_t parts)
+{
+	int64_t least = calltree_least(t, most, parts);
+	uint32_t ret = 0;
+	for (size_t i = 0; i < t->nodes.len; i++)
+		ret += t->nodes.data[i].total[0] >= least;
+	return ret;
+}
+
+static void test_least(void **state)
+{
+	(void)state;
+	struct calltree t;
+	char name[16];
+	calltree_init(&t);
+	for (int i = 1; i <= 100; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		calltree_add(&t, calltree_child(&t, 0, native(&t, name)), i, 0);
+	}
+	calltree_sum(&t); /* 5050 in all, and the root */
+	assert_int_equal(stay(&t, 1000, 1000000), 101);
+	assert_int_equal(stay(&t, 1000, 100), 51); /* those of more than 50 */
+	assert_int_equal(stay(&t, 11, 1000000), 11);
+	assert_int_equal(stay(&t, 1, 1000000), 1);
+	calltree_free(&t);
+}
+
 static void test_sums(void **state)
 {
 	(void)state;
@@ -119,9 +146,8 @@ static void test_folded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_frames),
-		cmocka_unit_test(test_sums),
-		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_frames), cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_many),   cmocka_unit_test(test_least),
 		cmocka_unit_test(test_folded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,7 @@ export interface ChartOptions {
   marks?: { from: number; to: number; label: string }[]; // spans that are shaded
   zero?: boolean; // the axis begins at 0
   pick?: (index: number) => void; // a click on a point
+  select?: (from: number, to: number) => void; // a stretch that was drawn over, instead of seeing it closer
 }
 
 export interface Chart {
@@ -35,7 +36,7 @@ function options(o: ChartOptions, lines: Line[], width: number): uPlot.Options {
   return {
     width, height: o.height ?? 180,
     legend: { show: lines.length > 1 },
-    cursor: { y: false, drag: { x: true, y: false } },
+    cursor: { y: false, drag: { x: true, y: false, setScale: !o.select } },
     scales: { x: { time: false }, y: { range: (_u, lo, hi) => range(lo, hi, o.zero !== false) } },
     axes: [
       { ...axis, size: 30, values: (_u, ticks) => ticks.map(o.xLabel ?? ((v) => `${+v.toPrecision(6)} s`)) },
@@ -53,7 +54,7 @@ function options(o: ChartOptions, lines: Line[], width: number): uPlot.Options {
         value: (_u: uPlot, v: number | null) => v === null || v === undefined ? "–" : o.format(v),
       })),
     ],
-    hooks: { drawClear: [(u) => shade(u, o.marks ?? [])] },
+    hooks: { drawClear: [(u) => shade(u, o.marks ?? [])], setSelect: [(u) => selected(u, o)] },
   };
 }
 
@@ -61,6 +62,11 @@ function range(lo: number | null, hi: number | null, zero: boolean): [number, nu
   if (lo === null || hi === null || !isFinite(lo) || !isFinite(hi)) return [0, 1];
   const least = zero ? Math.min(0, lo) : lo;
   return [least, hi > least ? hi + 0.08 * (hi - least) : least + (Math.abs(least) || 1)];
+}
+
+function selected(u: uPlot, o: ChartOptions): void {
+  const { left, width } = u.select;
+  if (o.select && width > 3) o.select(u.posToVal(left, "x"), u.posToVal(left + width, "x"));
 }
 
 function shade(u: uPlot, marks: { from: number; to: number }[]): void {

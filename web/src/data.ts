@@ -42,6 +42,19 @@ export interface Flame {
   value: number[];
 }
 
+/** src/report/report_html_timeline.c: the whole time, and a moment of it with each span. */
+export interface Timeline {
+  lanes: { of: "gpu" | "steps" | "calls"; pid: number; title: string; spans: number }[];
+  names: string[];
+  views: TimelineView[];
+}
+
+export interface TimelineView {
+  from_s: number;
+  to_s: number;
+  lanes: { start_us: number[]; us: number[]; name: number[]; count: number[] }[]; // in the order of the timeline's
+}
+
 export interface LeftOut {
   what: string;
   shown: number;

@@ -5,23 +5,20 @@ import type { Counters, Json, Series } from "./data";
 import { add, clear, h, note, section } from "./dom";
 import { bytes, count, ns, percent, plural, value } from "./format";
 import { table } from "./table";
-import { tabs, type View } from "./tabs";
+import { fragment, tabs, type View } from "./tabs";
 import { groups, timesOf } from "./views/counters";
-import { incidentCard } from "./views/incidents";
+import { get, jobName, seconds, type Live } from "./live/get";
+import { anomalies } from "./live/anomalies";
+import { flames } from "./live/flames";
+import { freezes, frozenOf } from "./live/freezes";
+import { incidents } from "./live/incidents";
+import { ranks } from "./live/ranks";
+import { settings } from "./live/settings";
 
+const CARDS = 48; // of jobs that are drawn at first
 const EACH_MS = 2000; // between two looks at what is on the screen
 
-async function get(path: string): Promise<Json> {
-  const answer = await fetch(`/api/v1/${path}`, { cache: "no-store" });
-  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
-  return answer.json();
-}
-
-type Refresh = () => Promise<void>;
-interface Live { box: HTMLElement; refresh: Refresh }
-
-const s = (v: number | null | undefined) => v === null || v === undefined ? "–" : ns(v * 1e9);
-export const jobName = (j: Json): string => `${j.script ?? j.comm} (${j.pid})`;
+const s = seconds;
 
 function labels(j: Json): string {
   const rank = j.rank !== null ? `rank ${j.rank}${j.world_size !== null ? ` of ${j.world_size}` : ""}` : "";
@@ -77,16 +74,27 @@ class JobCard {
 
 function jobs(): Live {
   const cards = new Map<number, JobCard>(), list = h("div", { class: "jobs" }), none = note("No job runs: no process calls CUDA, NCCL or PyTorch.");
-  return { box: h("div", null, none, list), refresh: async () => {
-    const found: Json[] = (await get("jobs")).jobs, there = new Set(found.map((j) => j.pid));
-    none.hidden = found.length > 0;
+  const said = note(), more = h("button", { type: "button", hidden: true, on: { click: () => { most *= 10; draw(); } } }, "show more");
+  const filter = h("label", { class: "filter", hidden: true }, "filter ", h("input", { type: "search", autocomplete: "off", spellcheck: "false",
+    on: { input: (e: Event) => { wanted = (e.target as HTMLInputElement).value.toLowerCase(); draw(); } } }));
+  let all: Json[] = [], wanted = "", most = CARDS;
+  const has = (j: Json) => `${jobName(j)} ${labels(j)}`.toLowerCase().includes(wanted);
+
+  function draw(): void {
+    const found = wanted ? all.filter(has) : all, shown = found.slice(0, most), there = new Set(shown.map((j) => j.pid));
     for (const [pid, card] of cards) if (!there.has(pid)) { card.element.remove(); cards.delete(pid); }
-    for (const j of found) {
-      const card = cards.get(j.pid);
+    shown.forEach((j, i) => {
+      let card = cards.get(j.pid);
       if (card) card.update(j);
-      else { const made = new JobCard(j); cards.set(j.pid, made); list.append(made.element); }
-    }
-  } };
+      else cards.set(j.pid, card = new JobCard(j));
+      if (list.children[i] !== card.element) list.insertBefore(card.element, list.children[i] ?? null);
+    });
+    none.hidden = all.length > 0;
+    filter.hidden = all.length <= CARDS / 4;
+    more.hidden = found.length <= most;
+    said.textContent = found.length > most || wanted ? `${count(shown.length)} of ${count(all.length)} processes` : "";
+  }
+  return { box: h("div", null, none, filter, list, said, more), refresh: async () => { all = (await get("jobs")).jobs; draw(); } };
 }
 
 // ---- steps ----
@@ -128,31 +136,6 @@ function counters(): Live {
   } };
 }
 
-// ---- incidents ----
-
-function incidents(): Live {
-  const box = h("div");
-  let shown = "";
-  return { box, refresh: async () => {
-    const got = await get("incidents"), { now_ns: now, ...rest } = got, text = JSON.stringify(rest);
-    if (text === shown) return;
-    shown = text;
-    const ago = (t: number) => `${ns(Math.max(0, now - t))} ago`;
-    add(clear(box), [
-      !got.judges && note("Nothing is looked for: start the agent with --detect."),
-      got.learning && note("What is normal is being learned."),
-      got.judges && !got.incidents.length && note("No incident so far."),
-      ...got.incidents.map((i: Json) => incidentCard(i, (t) => ago(t))),
-      got.causes.length ? section("By cause", table(got.causes as Json[], [
-        { head: "cause", left: true, value: (c) => c.cause }, { head: "incidents", value: (c) => c.incidents },
-        { head: "cost", value: (c) => c.cost_s, text: (c) => s(c.cost_s) }], { name: "causes", sort: 2 })) : null,
-      got.anomalies.length ? section("Anomalies", table(got.anomalies as Json[], [
-        { head: "began", left: true, value: (a) => ago(a.start_ns) }, { head: "layer", left: true, value: (a) => a.layer },
-        { head: "of", left: true, value: (a) => a.entity }, { head: "why", left: true, value: (a) => a.why }], { name: "anomalies" })) : null,
-    ]);
-  } };
-}
-
 // ---- the agent ----
 
 function self(): Live {
@@ -185,39 +168,49 @@ function self(): Live {
 export function live(): void {
   const made = new Map<string, Live>(), words = h("span", { class: "note", role: "status" }, "connecting");
   const light = h("span", { class: "state off", "aria-hidden": "true" });
-  let last = 0, busy = false;
+  let last = -EACH_MS, busy = false;
   const view = (id: string, title: string, begin: () => Live): View => ({ id, title, make: () => {
     const it = begin();
     made.set(id, it);
-    last = 0;
+    last = -EACH_MS;
+    queueMicrotask(() => void look()); // not only when an event comes
     return [it.box];
   } });
   const views = [view("jobs", "Jobs", jobs), view("steps", "Steps", steps), view("gpus", "GPUs and counters", counters),
-                 view("incidents", "Incidents", incidents), view("probes", "Probes and cost", self)];
+                 view("incidents", "Incidents", () => incidents(frozenOf)),
+                 view("anomalies", "Anomalies", anomalies), view("flames", "Flame graphs", flames), view("ranks", "Ranks", ranks), view("freezes", "Frozen traces", freezes), view("probes", "Probes and cost", self), view("settings", "Settings", settings)];
   const { nav, main } = tabs(views);
   const lost = (why: string) => { light.classList.add("off"); words.textContent = why; };
   async function look(): Promise<void> {
-    const id = views.find((v) => v.id === location.hash.slice(1))?.id ?? views[0].id, now = performance.now();
+    const id = views.find((v) => v.id === fragment().view)?.id ?? views[0].id, now = performance.now();
     if (busy || document.hidden || now - last < EACH_MS) return;
     busy = true;
     last = now;
     try { await made.get(id)?.refresh(); } catch (e) { lost(String(e)); }
     busy = false;
   }
-  const events = new EventSource("/api/v1/events");
-  events.addEventListener("state", (e) => {
-    const state = JSON.parse((e as MessageEvent).data);
-    light.classList.remove("off");
-    words.textContent = `${plural(state.jobs, "job process", "job processes")}, ${plural(state.incidents, "incident")}, `
-      + `tracing takes ${percent(state.cost_ratio)} of their time`;
-    void look();
-  });
-  events.addEventListener("error", () => lost("the agent does not answer; trying again"));
-  addEventListener("hashchange", () => { last = 0; queueMicrotask(() => void look()); });
+  function listen(): EventSource {
+    const events = new EventSource("/api/v1/events");
+    events.addEventListener("state", (e) => {
+      const state = JSON.parse((e as MessageEvent).data);
+      light.classList.remove("off");
+      words.textContent = `${plural(state.jobs, "job process", "job processes")}, ${plural(state.incidents, "incident")}, `
+        + `tracing takes ${percent(state.cost_ratio)} of their time`;
+      void look();
+    });
+    events.addEventListener("error", () => lost("the agent does not answer; trying again"));
+    return events;
+  }
+  let events = listen();
+  // A page that the browser keeps to go back to would hold its connection, of which there are few.
+  addEventListener("pagehide", () => events.close());
+  addEventListener("pageshow", (e) => { if (e.persisted) events = listen(); });
+  document.addEventListener("visibilitychange", () => void look());
+  addEventListener("hashchange", () => { last = -EACH_MS; queueMicrotask(() => void look()); });
   document.title = `${location.host} - eACGM`;
   add(clear(document.getElementById("page")!), [
     h("a", { href: "#view", class: "skip", on: { click: (e: Event) => { e.preventDefault(); main.focus(); } } }, "to the view"),
     h("header", null, h("span", { class: "brand" }, "eACGM"), h("strong", null, location.host), light, words), nav, main,
-    h("footer", { class: "note" }, "Keys: 1 to 5 choose a view, / filters. What you see is brought up to date each two seconds."),
+    h("footer", { class: "note" }, `Keys: 1 to 9 choose a view, / filters. What you see is brought up to date each two seconds.`),
   ]);
 }

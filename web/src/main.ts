@@ -1,5 +1,5 @@
 // main.ts - the page: of a recording where it holds one's report, else of the agent that served it.
-import { block, type About, type Counters, type Flame, type Json, type Steps } from "./data";
+import { block, type About, type Counters, type Flame, type Json, type Steps, type Timeline } from "./data";
 import { add, clean, clear, h } from "./dom";
 import { ns } from "./format";
 import { live } from "./live";
@@ -12,15 +12,18 @@ import { lostWords, overview, programOf } from "./views/overview";
 import { probes } from "./views/probes";
 import { ranks } from "./views/ranks";
 import { steps } from "./views/steps";
+import { timelineView } from "./views/timeline";
 
 function recording(report: Json): void {
   const about = block<About>("eacgm-about") ?? { version: "", left_out: [], owners: {} };
   const loops = block<Steps[]>("eacgm-steps") ?? [], flame = block<Flame[]>("eacgm-flames") ?? [];
   const series = block<Counters>("eacgm-counters") ?? { bucket_s: 1, points: 0, series: [] };
+  const timeline = block<Timeline>("eacgm-timeline") ?? { lanes: [], names: [], views: [] };
   const spans = spansOf(report), found = report.incidents?.length ?? 0;
   const views: View[] = [
     { id: "overview", title: "Overview", make: () => overview(report, about) },
     { id: "steps", title: "Steps", make: () => steps(report, loops, spans) },
+    { id: "timeline", title: "Timeline", make: () => timelineView(timeline, spans) },
     { id: "gpus", title: "GPUs and counters", make: () => counters(report, series, spans) },
     { id: "incidents", title: found ? `Incidents (${found})` : "Incidents", make: () => incidents(report) },
     { id: "functions", title: "Functions", make: () => functions(report) },
@@ -35,7 +38,7 @@ function recording(report: Json): void {
     h("header", null, h("span", { class: "brand" }, "eACGM"), h("strong", null, programOf(report)),
       h("span", { class: "note" }, `${ns(report.recording.duration_s * 1e9)}; ${lostWords(report.recording)}`)),
     nav, main,
-    h("footer", { class: "note" }, `eacgm ${about.version}. Keys: 1 to 8 choose a view, / filters.`),
+    h("footer", { class: "note" }, `eacgm ${about.version}. Keys: 1 to ${views.length} choose a view, / filters.`),
   ]);
 }
 

@@ -8,12 +8,18 @@ export interface View {
   make: () => Child[];
 }
 
+/** The address's fragment in two: "#incidents/12" is the view "incidents", and "12" of it. */
+export function fragment(): { view: string; rest: string } {
+  const [view, ...rest] = location.hash.slice(1).split("/");
+  return { view, rest: rest.join("/") };
+}
+
 export function tabs(views: View[]): { nav: HTMLElement; main: HTMLElement; remake: (id?: string) => void } {
   const made = new Map<string, HTMLElement>();
   const links = views.map((v) => h("a", { href: `#${v.id}`, id: `tab-${v.id}` }, v.title));
   const nav = h("nav", { "aria-label": "views" }, ...links);
   const main = h("main", { id: "view", tabindex: "-1" });
-  const wanted = () => views.find((v) => v.id === location.hash.slice(1)) ?? views[0];
+  const wanted = () => views.find((v) => v.id === fragment().view) ?? views[0];
 
   function show(): void {
     const view = wanted();

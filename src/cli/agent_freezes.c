@@ -1,0 +1,121 @@
+/* agent_freezes.c - a name is held against those that files of the folder have (flight_files_open)
+ * before anything is opened. */
+#include "cli/agent_freezes.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/agent.h"
+#include "web/web_page.h"
+
+#define FILES_MOST 256 /* that are listed */
+
+static const char below[] = "/freezes/", recording[] = ".eacgm", page[] = ".html";
+
+static json_t *file_json(const struct flight_found *f)
+{
+	return json_pack("{s:s, s:I, s:I}", "name", f->name, "time_realtime_ns",
+			 (json_int_t)f->time_ns, "bytes", (json_int_t)f->bytes);
+}
+
+void agent_get_freezes(void *ctx, const struct http_question *q, struct http_answer *ret)
+{
+	struct agent *a = ctx;
+	json_t *list = json_array();
+	size_t n = 0;
+	(void)q;
+	if (a->flight) {
+		struct flight_found *found = xcalloc(FILES_MOST, sizeof(*found));
+		n = flight_files(a->flight, found, FILES_MOST);
+		for (size_t i = 0; i < n; i++)
+			json_array_append_new(list, file_json(&found[i]));
+		free(found);
+	}
+	agent_answer_json(ret, json_pack("{s:b, s:I, s:I, s:o}", "freezes", a->flight != NULL,
+					 "now_ns", (json_int_t)monotonic_ns(), "now_realtime_ns",
+					 (json_int_t)realtime_ns(), "files", list));
+}
+
+static void say(struct http_answer *ret, int status, const char *sentence)
+{
+	ret->status = status;
+	buf_printf(&ret->body, "%s\n", sentence);
+}
+
+/* "freeze-...-1" of "freeze-...-1.html" with an ending; malloc'ed, NULL: it has another. */
+static char *name_without(const char *name, const char *ending)
+{
+	size_t len = strlen(name), end = strlen(ending);
+	return len > end && !strcmp(name + len - end, ending)
+		       ? xasprintf("%.*s", (int)(len - end), name)
+		       : NULL;
+}
+
+static void say_wait(struct http_answer *ret, const char *name)
+{
+	ret->status = 202;
+	ret->type = "text/html; charset=utf-8";
+	ret->policy = "default-src 'none'; frame-ancestors 'none'";
+	buf_printf(&ret->body,
+		   "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">"
+		   "<meta http-equiv=\"refresh\" content=\"1\"><title>eACGM</title></head>"
+		   "<body><p>The page of %s is being made.</p></body></html>\n",
+		   name);
+}
+
+/* The name is one of ours: letters, digits, '-' and '.'. */
+static void give_page(struct agent *a, const char *name, struct http_answer *ret)
+{
+	int fd = -1;
+	uint64_t bytes = 0;
+	char *path = xasprintf("%s/%s", flight_folder(a->flight), name);
+	enum freeze_page_state state = freeze_pages_get(a->pages, path, name, &fd, &bytes);
+	free(path);
+	if (state == FREEZE_PAGE_COMES) {
+		say_wait(ret, name);
+		return;
+	}
+	if (!bytes) {
+		if (fd >= 0)
+			close(fd);
+		say(ret, 500, "cannot make the page of this recording");
+		return;
+	}
+	ret->from_file = true;
+	ret->fd = fd;
+	ret->file_bytes = bytes;
+	if (state == FREEZE_PAGE_THERE) {
+		ret->type = "text/html; charset=utf-8";
+		ret->policy = (const char *)a->alone.data;
+	} else {
+		ret->status = 500; /* it says why */
+	}
+}
+
+void agent_get_freeze(void *ctx, const struct http_question *q, struct http_answer *ret)
+{
+	struct agent *a = ctx;
+	const char *name = q->path + strlen(below);
+	char *stem = name_without(name, page);
+	char *file = stem ? xasprintf("%s%s", stem, recording) : xstrdup(name);
+	uint64_t bytes;
+	int fd = a->flight ? flight_files_open(a->flight, file, &bytes) : -1;
+	if (fd < 0) {
+		say(ret, 404, "there is no such file");
+	} else if (!stem) {
+		ret->type = "application/octet-stream";
+		ret->from_file = true;
+		ret->fd = fd;
+		ret->file_bytes = bytes;
+		ret->save = true;
+	} else {
+		close(fd);
+		if (web_page_is_there())
+			give_page(a, file, ret);
+		else
+			say(ret, 404, WEB_PAGE_MISSING);
+	}
+	free(file);
+	free(stem);
+}

@@ -1,0 +1,101 @@
+/* live_judged.c - rings of rows, and copies of mixtures without what is for their making. */
+#include "session/live_judged.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct live_judged *live_judged_new(void)
+{
+	struct live_judged *j = xcalloc(1, sizeof(*j));
+	pthread_mutex_init(&j->lock, NULL);
+	return j;
+}
+
+static void mixture_free(struct judged_mixture *m)
+{
+	free(m->means);
+	free(m->covariances);
+	*m = (struct judged_mixture){0};
+}
+
+void live_judged_free(struct live_judged *j)
+{
+	if (!j)
+		return;
+	for (size_t i = 0; i < JUDGED_LAYERS; i++) {
+		free(j->layers[i].rows);
+		mixture_free(&j->layers[i].mixture);
+	}
+	pthread_mutex_destroy(&j->lock);
+	free(j);
+}
+
+void live_judged_row(struct live_judged *j, const struct feature_row *row, double score,
+		     bool alarmed)
+{
+	if (row->layer >= JUDGED_LAYERS)
+		return;
+	struct judged_layer *l = &j->layers[row->layer];
+	pthread_mutex_lock(&j->lock);
+	if (!l->rows)
+		l->rows = xcalloc(JUDGED_ROWS, sizeof(*l->rows));
+	struct judged_row *to = &l->rows[l->next++ % JUDGED_ROWS];
+	*to = (struct judged_row){.start_ns = row->start_ns,
+				  .end_ns = row->end_ns,
+				  .pid = row->pid,
+				  .gpu = row->gpu,
+				  .alarmed = alarmed,
+				  .score = score};
+	for (size_t f = 0; f < FEATURES_MOST; f++)
+		to->x[f] = (float)row->x[f];
+	pthread_mutex_unlock(&j->lock);
+}
+
+/* Rows are standardised before they are fitted: x = centre + scale * standardised. */
+static void copy_component(struct judged_mixture *to, const struct model_mixture *from, uint32_t k)
+{
+	uint32_t d = to->columns;
+	const double *mean = from->gmm.means + (size_t)k * d;
+	const double *covariance = from->gmm.covariances + (size_t)k * d * d;
+	to->weights[k] = from->gmm.weights[k];
+	for (uint32_t a = 0; a < d; a++) {
+		to->means[k * d + a] = from->centre[a] + from->scale[a] * mean[a];
+		for (uint32_t b = 0; b < d; b++)
+			to->covariances[((size_t)k * d + a) * d + b] =
+				covariance[a * d + b] * from->scale[a] * from->scale[b];
+	}
+}
+
+static void copy_mixture(struct judged_mixture *to, const struct model_mixture *from,
+			 enum detect_layer layer)
+{
+	mixture_free(to);
+	if (!from->columns || !from->gmm.components || from->gmm.d != from->columns)
+		return;
+	to->columns = from->columns;
+	to->components = from->gmm.components;
+	to->means = xcalloc((size_t)to->components * to->columns, sizeof(double));
+	to->covariances =
+		xcalloc((size_t)to->components * to->columns * to->columns, sizeof(double));
+	for (uint32_t c = 0; c < to->columns; c++)
+		to->feature[c] = (uint32_t)feature_place(layer, from->names[c]);
+	for (uint32_t k = 0; k < to->components; k++)
+		copy_component(to, from, k);
+}
+
+void live_judged_look(struct live_judged *j, const struct session_detect *d, uint64_t now_ns)
+{
+	const struct model *model = session_detect_model(d);
+	if (!model || (j->copied_ns && now_ns < j->copied_ns + JUDGED_EACH_NS))
+		return;
+	j->copied_ns = now_ns;
+	pthread_mutex_lock(&j->lock);
+	for (size_t i = 0; i < JUDGED_LAYERS; i++) {
+		enum detect_layer layer = (enum detect_layer)i;
+		snprintf(j->layers[i].name, sizeof(j->layers[i].name), "%s",
+			 session_detect_layer_name(d, layer));
+		copy_mixture(&j->layers[i].mixture, &model->layers[i], layer);
+	}
+	pthread_mutex_unlock(&j->lock);
+}

@@ -1,0 +1,430 @@
+"""Opens an agent's page in Chromium on answers that a test makes up: an incident to its cause,
+flame graphs over a stretch of time, frozen traces, a thousand processes. Skips where there is no
+Chromium (Debian's package: chromium).
+
+With EACGM_SCREENSHOTS=FOLDER pictures are left there. How long the first view takes is printed.
+"""
+import json
+import os
+import pathlib
+import re
+import sys
+import time
+
+import chromium
+from fake_agent import NOW, FakeAgent, page_of
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("EACGM_BUILD", ROOT / "build"))
+SHOTS = os.environ.get("EACGM_SCREENSHOTS")
+ONLY = os.environ.get("EACGM_ONLY")
+POINTS, BUCKET_S = 300, 2.0
+SECOND = 10 ** 9
+ONSET, END = NOW - 200 * SECOND, NOW - 140 * SECOND
+HOSTILE = "</script><img src=x onerror=alert(1)>\u202e"
+TESTS = []
+# Notes when what a view is of was drawn first, ms since the page was asked for.
+WATCHES = """new MutationObserver((_, o) => {
+  if (!document.querySelector("main .job, main details, main canvas.flame")) return;
+  o.disconnect();
+  requestAnimationFrame(() => { window.seen = performance.now(); });
+}).observe(document, { childList: true, subtree: true });"""
+
+
+def test(fn):
+    TESTS.append(fn)
+    return fn
+
+
+# ---- answers ----
+
+def job(pid, rank=None, world=None, steps=None, **more):
+    return {"pid": pid, "parent_pid": 1, "comm": "python3", "script": "train.py", "rank": rank,
+            "local_rank": rank, "world_size": world, "job": "4711" if world else None,
+            "launcher": "slurm" if world else None, "pod": None, "namespace": None,
+            "pod_uid": None, "container": None, "age_s": 812.4, "calls": 1_204_331 + pid,
+            "errors": 0, "call_s": 31.2, "collective_calls": 0, "collective_s": 0.0, "steps": steps, **more}
+
+
+STEPS = {"kind": "training", "count": 4210, "last_ms": 31.2, "median_ms": 30.8, "longest_ms": 88.1,
+         "since_last_s": 0.01, "marker": "optimizer.step",
+         "phases": ["train.py (100): forward 40 %, backward 45 %, optimizer 15 %"]}
+
+
+def is_in(point):
+    return ONSET <= NOW - (POINTS - 1 - point) * BUCKET_S * SECOND <= END + BUCKET_S * SECOND
+
+
+def serie(entity, kind, name, unit, usual, within, wave=0.02):
+    mean = [(within if is_in(i) else usual) * (1 + wave * ((i * 7 % 11) - 5) / 5)
+            for i in range(POINTS)]
+    return {"entity": entity, "kind": kind, "name": name, "unit": unit, "mean": mean}
+
+
+def series():
+    made = [serie("gpu 0", "gpu", "busy_ratio", "ratio", 0.95, 0.4),
+            serie("gpu 0", "gpu", "power_w", "W", 400, 210),
+            serie("gpu 0", "gpu", "memory_used_bytes", "bytes", 4e10, 4e10),
+            serie("host", "host", "cpu_ratio", "ratio", 0.3, 0.98),
+            serie("pid 200", "process", "cpu_ratio", "ratio", 0.1, 7.8),
+            serie("pid 300", "process", "cpu_ratio", "ratio", 0.1, 9.9),
+            {**serie("pid 100", "process", "step_time", "ns", 31e6, 82e6),
+             "max": serie("", "", "", "", 40e6, 160e6)["mean"]}]
+    return {"bucket_s": BUCKET_S, "points": POINTS, "last_ns": NOW, "left_out": 0, "series": made}
+
+
+def incident(number=7, **more):
+    return {"id": number, "onset_ns": ONSET, "end_ns": END, "told_ns": ONSET + 8 * SECOND,
+            "caused_ns": ONSET + 9 * SECOND, "ended": True, "pid": 100, "victim": {"pid": 100},
+            "cause": "cpu_contention", "what": "another process takes the CPUs of the job",
+            "confidence": 0.93, "runner_up": "slow_loader",
+            "against": "the loader's queue was never empty", "cost_ns": 41.2e9, "usual_ns": 31e6,
+            "unexplained_ns": 2.1e9,
+            "culprit": {"kind": "process", "pid": 200, "command": "stress-ng --cpu 8"},
+            "blame": [{"owner": "runnable: other processes ran", "ns": 33e9},
+                      {"owner": "the job's own Python", "ns": 6.1e9}],
+            "evidence": ["the main thread waited for a CPU for 55 % of the time, usually 1 %",
+                         "process 200 (stress-ng) used 7.8 CPUs, 0.1 before " + HOSTILE],
+            "advice": "pin the job to CPUs of its own, or move the other process", **more}
+
+
+def incidents(*list_):
+    anomalies = [{"id": 3, "start_ns": ONSET, "end_ns": END, "ended": True, "layer": "torch",
+                  "entity": "pid 100", "why": "optimizer.step took 82 ms, usually 31 ms"}]
+    return {"judges": True, "learning": False, "now_ns": NOW, "incidents": list(list_),
+            "anomalies": anomalies,
+            "causes": [{"cause": "cpu_contention", "incidents": 1, "cost_s": 41.2}]}
+
+
+FRAMES = [(0, "all", 5), (0, "<module> (train.py:88)", 1), (1, "train_step (train.py:40)", 1),
+          (2, "forward (model.py:12)", 1), (3, "aten::linear", 3), (4, "cublasGemmEx", 0),
+          (2, "at::backward", 0), (6, "do_syscall_64", 2), (1, "save (train.py:70)", 1)]
+
+
+def flame(scale=1.0):
+    value = [int(v * scale) for v in (9e9, 9e9, 7e9, 4e9, 3e9, 2e9, 3e9, 1e9, 2e9)]
+    return {"kind": "cpu", "title": "CPU time of process 100", "unit": "ns", "total": value[0],
+            "names": [f[1] for f in FRAMES], "parent": [f[0] for f in FRAMES],
+            "name": list(range(len(FRAMES))), "is": [f[2] for f in FRAMES], "value": value}
+
+
+def stacks(query):
+    """Pieces of ten seconds; what is asked for is cut to them."""
+    pieces = [{"from_ns": NOW - (60 - i) * 10 * SECOND, "to_ns": NOW - (59 - i) * 10 * SECOND,
+               "cpu_ns": int((9 + i % 5) * 1e9)} for i in range(60)]
+    lo, hi = int(query.get("from", 0)), int(query.get("to", 2 ** 62))
+    inside = [p for p in pieces if p["to_ns"] > lo and p["from_ns"] < hi]
+    return {"samples": True, "pid": 100, "pieces": pieces, "left_out": [],
+            "from_ns": inside[0]["from_ns"] if inside else 0,
+            "to_ns": inside[-1]["to_ns"] if inside else 0,
+            "flame": flame(len(inside)) if inside else None}
+
+
+FREEZE = "freeze-20261126T193634Z-1.eacgm"
+
+
+def freezes():
+    real = 1_795_721_794 * SECOND
+    return {"freezes": True, "now_ns": NOW, "now_realtime_ns": real + (NOW - ONSET),
+            "files": [{"name": FREEZE, "time_realtime_ns": real, "bytes": 3_120_411}]}
+
+
+def self_answer():
+    return {"version": "0.1.0", "host": "node1", "age_s": 4021.0, "own_cpu_cores": 0.012,
+            "own_resident_bytes": 61e6, "probe_cpu_cores": 0.03, "job_cpu_cores": 6.1,
+            "cost_ratio": 0.0049, "lost": 0, "unjudged": 0, "left_out": 0, "freezes": True,
+            "frozen": 1, "judges": True, "learning": False, "turned_down": [],
+            "layers": [{"layer": "torch", "calls": 1204331, "calls_per_s": 15200.0,
+                        "busiest": "aten::linear"}]}
+
+
+def judged(query):
+    features = [{"name": n, "unit": "ln ratio", "what": f"what {n} is"}
+                for n in ("duration", "gap", "errors")]
+    rows = [[NOW - (600 - i) * SECOND, NOW - (599 - i) * SECOND, 100, -1, 400 <= i < 460,
+             12.0 + i % 5 if 400 <= i < 460 else -2.0 + i % 3 / 3,
+             (i * 37 % 100 - 50) / 400 + (1.1 if 400 <= i < 460 else 0), (i * 53 % 100 - 50) / 300]
+            for i in range(600)]
+    ellipses = [{"weight": 0.8, "x": 0.0, "y": 0.0, "xx": 0.006, "xy": 0.003, "yy": 0.011},
+                {"weight": 0.2, "x": 0.1, "y": 0.1, "xx": 0.002, "xy": -0.001, "yy": 0.004}]
+    return {"layer": "torch", "features": features, "x": int(query.get("x", 0)),
+            "y": int(query.get("y", 1)), "ellipses": ellipses, "rows": rows}
+
+
+DETECTOR = {"judges": True, "layers": [
+    {"layer": "host", "rows": 600, "alarmed": 0, "components": 3},
+    {"layer": "torch", "rows": 600, "alarmed": 60, "components": 2}]}
+SETTINGS = {"file": "/etc/eacgm/agent.yaml", "options": [
+    {"name": "detect", "told": True, "values": [""], "help": "Look for what is not normal."},
+    {"name": "otlp-header", "told": True, "values": ["Authorization=(not shown)"], "help": "A header."},
+    {"name": "store", "told": False, "values": [], "help": "Keep what is known there."}]}
+
+
+def usual(agent):
+    jobs = [job(100, steps=STEPS), job(200, script="other.py")]
+    agent.state.update(jobs=2, incidents=1)
+    agent.answers.clear()
+    agent.answers.update({
+        "jobs": {"jobs": jobs}, "series": series(), "self": self_answer(), "freezes": freezes(),
+        "detector": DETECTOR, "detector/torch": judged, "settings": SETTINGS, "incidents": incidents(incident()), "jobs/100/flame": stacks, "jobs/200/flame": stacks,
+        "gpus": {"gpus": [{"index": 0, "parent": None, "name": "NVIDIA H200", "uuid": "GPU-1",
+                           "bus_id": "0:1", "driver": "570", "xid": None, "counters": []}]},
+        "jobs/100": {**jobs[0], "functions": [], "functions_all": 0, "counters": [],
+                     "steps": {**STEPS, "history_ms": [30 + i % 7 for i in range(240)]}}})
+
+
+# ---- the page ----
+
+class Page:
+    def __init__(self, browser, agent):
+        self.browser, self.agent = browser, agent
+
+    def open(self, view, width=1280, scheme="light", height=900):
+        self.browser.scheme(scheme)
+        self.browser.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                          deviceScaleFactor=1, mobile=width < 600)
+        self.browser.open("about:blank")
+        self.browser.open(f"{self.agent.url}#{view}")
+
+    def text(self, selector="main"):
+        return self.browser.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
+
+    def texts(self, selector):
+        return self.browser.run(f"Array.from(document.querySelectorAll({json.dumps(selector)}), "
+                                "(e) => e.textContent)")
+
+    def wait(self, condition, what, seconds=30):
+        limit = time.monotonic() + seconds
+        while not (value := condition()):
+            assert time.monotonic() < limit, (what, self.text("header"), self.text()[:1500], self.agent.asked[-6:],
+                self.browser.run("[document.hidden, performance.now()]"))
+            time.sleep(0.05)
+        return value
+
+    def click(self, selector):
+        self.browser.run(f"document.querySelector({json.dumps(selector)}).click()")
+
+    def shot(self, name):
+        if SHOTS:
+            time.sleep(0.5)
+            self.browser.screenshot(f"{SHOTS}/live-{name}.png")
+
+
+@test
+def an_incident_opens_to_its_cause(page):
+    usual(page.agent)
+    page.open("incidents")
+    page.wait(lambda: "another process takes" in page.text(), "the list")
+    assert "stress-ng" not in page.text(), "the list is short"
+    page.shot("incidents")
+    page.click(".incident-link")
+    page.wait(lambda: "step time" in page.text(), "what is around it")
+    assert page.browser.run("location.hash") == "#incidents/7"
+    text = page.text()
+    for wanted in ("Who: process stress-ng --cpu 8 (200)", "pin the job to CPUs", "confidence 93 %",
+                   "Whose the time was", "33.0 s", "Evidence", "55 % of the time",
+                   "Next likely: slow_loader, but the loader's queue", "nobody's: not explained"):
+        assert wanted in text, (wanted, text)
+    assert "timeline and report" in text and "what process 200 did in it" in text
+    charts = page.texts(".chart strong")
+    assert charts[0] == "pid 100 step time", charts
+    assert {"gpu 0 busy_ratio", "host cpu_ratio", "pid 200 cpu_ratio"} <= set(charts), charts
+    assert "pid 300 cpu_ratio" not in charts, "it has no part in it"
+    assert "gpu 0 memory_used_bytes" not in charts, "it did not change"
+    said = page.texts(".said")
+    assert re.match(r"in it 8[123]\.\d ms on average, else 3[01]\.\d ms", said[0]), said
+    assert "optimizer.step took 82 ms" in text
+    page.shot("incident")
+    page.browser.run("history.back()")
+    page.wait(lambda: "By cause" in page.text(), "the list again")
+
+
+@test
+def an_incident_that_goes_on_is_brought_up_to_date(page):
+    usual(page.agent)
+    page.agent.answers["incidents"] = incidents(incident(ended=False, cause="", what="",
+                                                         evidence=[], end_ns=ONSET + SECOND))
+    page.open("incidents/7")
+    page.wait(lambda: "unknown" in page.text() and "not over" in page.text(), "no cause yet")
+    page.agent.answers["incidents"] = incidents(incident())
+    page.wait(lambda: "55 % of the time" in page.text(), "its cause")
+    page.open("incidents/99")
+    page.wait(lambda: "no incident 99" in page.text(), "one that is not there")
+
+
+@test
+def what_names_hold_is_text(page):
+    usual(page.agent)
+    page.open("incidents/7")
+    page.wait(lambda: "onerror=alert(1)>?" in page.text(), "the name as text")
+    assert page.browser.run("document.images.length") == 0
+
+
+@test
+def flame_graphs_are_of_a_chosen_time(page):
+    usual(page.agent)
+    page.open("flames")
+    page.wait(lambda: "all: 54.0 s" in page.text(), "the last minute")  # of six pieces
+    assert page.texts("[aria-current='true']") == ["last minute"]
+    page.shot("flames")
+    page.click("a[href='#flames/100/600']")
+    page.wait(lambda: "all: 540 s" in page.text() or "all: 9 min" in page.text(), "ten minutes")
+    page.browser.run("location.hash = 'incidents/7'")
+    page.wait(lambda: "what process 100 did in it" in page.text(), "the incident")
+    page.click(f"a[href='#flames/100/{ONSET}/{END}']")
+    page.wait(lambda: "all: 54.0 s" in page.text(), "the incident's minute")
+    box = page.browser.run("""(() => { const b = document.querySelector(".u-over").getBoundingClientRect();
+        return [b.x, b.y + b.height / 2, b.width]; })()""")
+    x, y, width = box
+    page.browser.mouse("mouseMoved", x + width * 0.5, y)
+    page.browser.mouse("mousePressed", x + width * 0.5, y)
+    page.browser.mouse("mouseMoved", x + width * 0.8, y)
+    page.browser.mouse("mouseReleased", x + width * 0.8, y)
+    page.wait(lambda: page.browser.run("location.hash") != f"#flames/100/{ONSET}/{END}", "a stretch")
+    first, last = map(int, page.browser.run("location.hash").split("/")[2:])
+    assert 150 * SECOND < last - first < 210 * SECOND, (first, last)  # 30 % of ten minutes
+    page.wait(lambda: "all: 1" in page.text() or "all: 2" in page.text(), "its flame graph")
+
+
+@test
+def frozen_traces_are_offered(page):
+    usual(page.agent)
+    page.open("freezes")
+    page.wait(lambda: FREEZE in page.text(), "the file")
+    hrefs = page.browser.run("Array.from(document.querySelectorAll('.freezes a'), (a) => a.pathname)")
+    assert hrefs == [f"/freezes/{FREEZE[:-6]}.html", f"/freezes/{FREEZE}"], hrefs
+    assert "3.12 MB" in page.text() and "ui.perfetto.dev" in page.text(), page.text()
+    page.agent.answers["freezes"] = {**freezes(), "files": [], "freezes": False}
+    page.wait(lambda: "--freeze FOLDER" in page.text(), "how it is turned on")
+
+
+@test
+def ranks_tell_who_the_others_wait_for(page):
+    usual(page.agent)
+    page.agent.answers["jobs"] = {"jobs": [
+        job(100 + i, rank=i, world=4, collective_calls=9000, collective_s=2.0 if i == 2 else 40.0 + i)
+        for i in range(4)]}
+    page.open("ranks")
+    page.wait(lambda: "Rank 2 (102) spends 2.00 s in collectives" in page.text(), "the late one")
+    assert "slurm 4711 of 4 ranks" in page.text() and len(page.texts("tbody tr")) == 4
+    page.shot("ranks")
+
+
+@test
+def anomalies_lie_beside_the_mixture(page):
+    usual(page.agent)
+    page.open("anomalies")
+    page.wait(lambda: "By duration and gap" in page.text(), "the layer that alarmed")
+    assert page.texts("[aria-current='true']") == ["torch (60 of 600)"]
+    label = page.browser.run("document.querySelector('canvas[role=img]').getAttribute('aria-label')")
+    assert label.startswith("600 rows by duration and gap, 60 of them alarmed, and 2 normals"), label
+    page.shot("anomalies")
+    page.browser.run("(() => { const s = document.querySelectorAll('select')[1]; s.value = 2;"
+                     " s.dispatchEvent(new Event('change')); })()")
+    page.wait(lambda: "By duration and errors" in page.text(), "another feature")
+
+
+@test
+def settings_are_shown_without_secrets(page):
+    usual(page.agent)
+    page.open("settings")
+    page.wait(lambda: "/etc/eacgm/agent.yaml" in page.text(), "where they are from")
+    assert [c for c in page.texts("tbody td:nth-child(2)")][:2] == ["yes", "Authorization=(not shown)"]
+
+
+@test
+def what_fails_is_said_and_gets_better(page):
+    usual(page.agent)
+    kept = page.agent.answers.pop("self")
+    page.open("probes")
+    page.wait(lambda: "404" in page.text("header"), "what fails")
+    page.browser.problems.clear()
+    page.agent.answers["self"] = kept
+    page.wait(lambda: "What it costs" in page.text(), "it comes back")
+    page.wait(lambda: "2 job processes" in page.text("header"), "and is not said any more")
+    page.browser.problems.clear()
+
+
+VIEWS = ["jobs", "steps", "gpus", "incidents", "incidents/7", "anomalies", "flames", "ranks", "freezes", "probes",
+         "settings"]
+
+
+@test
+def every_view_fits_a_phone_and_has_its_dark_side(page):
+    usual(page.agent)
+    for view in VIEWS:
+        for width, scheme in ((390, "light"), (1400, "dark")):
+            page.open(view, width, scheme)
+            page.wait(lambda: len(page.text()) > 20, view)
+            assert page.browser.run("document.documentElement.scrollWidth") <= width, (view, width)
+            page.shot(f"{view.replace('/', '-')}-{width}-{scheme}")
+
+
+def cpu_of(browser):
+    rows = browser.call("Performance.getMetrics")["metrics"]
+    return next(row["value"] for row in rows if row["name"] == "TaskDuration")
+
+
+@test
+def a_thousand_processes(page):
+    usual(page.agent)
+    jobs = {"jobs": [job(1000 + i, rank=i, world=1000, steps=None) for i in range(1000)]}
+    many = series()
+    many["series"] += [serie(f"pid {1000 + i}", "process", "rss_bytes", "bytes", 4e9 + i, 4e9)
+                       for i in range(500)]
+    page.agent.state.update(jobs=1000)
+    page.agent.answers.update({"jobs": json.dumps(jobs).encode(), "series": json.dumps(many).encode()})
+    for view, wanted in (("jobs", "(1000)"), ("gpus", "Processes"), ("flames", "No stacks|CPU")):
+        page.agent.answers["jobs/1000/flame"] = stacks
+        page.open(view)
+        page.wait(lambda: any(w in page.text() for w in wanted.split("|")), view)
+        page.wait(lambda: page.browser.run("!!window.seen"), "when it was seen")
+        print(f"# first view of {view}, 1,000 processes: {page.browser.run('window.seen') / 1e3:.2f} s,"
+              f" CPU of its thread up to now {cpu_of(page.browser):.2f} s", flush=True)
+    page.open("jobs")
+    page.wait(lambda: "(1000)" in page.text(), "jobs")
+    page.browser.key("/")
+    page.browser.call("Input.insertText", text="1777")
+    page.wait(lambda: page.browser.run("Array.from(document.querySelectorAll('.job')).filter("
+                                       "(e) => e.offsetParent).length") == 1, "the one")
+    page.shot("jobs-1000")
+
+
+def main():
+    page = page_of(BUILD)
+    if not chromium.find():
+        print("1..0 # skip there is no Chromium (package chromium)")
+        return 0
+    if not page:
+        print("1..0 # skip this eacgm was built without the page")
+        return 0
+    with FakeAgent(page) as agent, chromium.Chromium() as browser:
+        browser.call("Performance.enable", timeDomain="threadTicks")
+        browser.call("Page.addScriptToEvaluateOnNewDocument", source=WATCHES)
+        return run(Page(browser, agent))
+
+
+def run(page):
+    print(f"1..{len(TESTS) + 1}", flush=True)
+    bad = 0
+    for number, fn in enumerate(TESTS, 1):
+        name = fn.__name__.replace("_", " ")
+        if ONLY and not re.search(ONLY, name):
+            continue
+        try:
+            fn(page)
+            assert not page.browser.problems, page.browser.problems
+            print(f"ok {number} - {name}", flush=True)
+        except (AssertionError, RuntimeError, TimeoutError, KeyError, IndexError) as e:
+            bad += 1
+            print(f"not ok {number} - {name}\n# {type(e).__name__}: {e}", flush=True)
+        page.browser.problems.clear()
+    outside = [url for url in page.browser.requests
+               if not url.startswith((page.agent.url, "about:", "data:"))]
+    bad += bool(outside)
+    print(f"{'not ' if outside else ''}ok {len(TESTS) + 1} - nobody else is asked {outside[:3]}")
+    return bool(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,17 @@
+// get.ts - asks the agent: docs/api.yaml says what it answers.
+import type { Json } from "../data";
+import { ns } from "../format";
+
+/** What is on the screen of a view, and how it is brought up to date. */
+export interface Live { box: HTMLElement; refresh: () => Promise<void> }
+
+export async function get(path: string): Promise<Json> {
+  const answer = await fetch(`/api/v1/${path}`, { cache: "no-store" });
+  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+  return answer.json();
+}
+
+/** A number of seconds in words. */
+export const seconds = (v: number | null | undefined): string => v === null || v === undefined ? "–" : ns(v * 1e9);
+
+export const jobName = (j: Json): string => `${j.script ?? j.comm} (${j.pid})`;
