@@ -115,7 +115,12 @@ def start_job(name, args, folder):
         with open(out, "w") as o:
             jobs.append(subprocess.Popen([args.python, *me], stdout=o, stderr=o,
                                          env=dict(env, RANK=str(r), LOCAL_RANK=str(r))))
-    wait_for(lambda: all("ready " in read(out) for out in outs), "the job", 300)
+    def ended():
+        return any(job.poll() is not None for job in jobs)
+
+    wait_for(lambda: ended() or all("ready " in read(out) for out in outs), "the job", 300)
+    if ended():
+        raise SystemExit("the job ended: %s" % " ".join(read(out)[-400:] for out in outs))
     return jobs, outs, end
 
 
@@ -184,7 +189,7 @@ def main():
     a.add_argument("--jobs", default="operators,ddp,generate")
     a.add_argument("--cuda", action="store_true")
     a.add_argument("--eacgm", default=os.path.join(ROOT, "build", "eacgm"))
-    a.add_argument("--python", default="/usr/bin/python3")
+    a.add_argument("--python", default=sys.executable)
     a.add_argument("--job")
     a.add_argument("--end")
     args = a.parse_args()

@@ -607,8 +607,8 @@ static int run_agent(const struct args *given, struct wanted *w, struct err *e)
 		rc = run_open(&r, w, e);
 		http_server_close(r.server); /* it asks the next for what it sent */
 		await_closer(&r);
-		agent_profile_close(r.agent.profile); /* by way of the client of OTLP */
-		agent_push_close(agent_exchange_push(&r.agent, NULL));
+		agent_push_close(agent_exchange_push(&r.agent, NULL)); /* tells of profiles, too */
+		agent_profile_close(r.agent.profile);
 		agent_close(&r.agent);
 	}
 	r.now = r.pushing = NULL;
