@@ -22,6 +22,7 @@
 #define SAMPLE_HZ	 99
 #define PUSH_INTERVAL_NS 10000000000ULL
 #define CAUSES_BYTES	 (24u << 20) /* of rows that causes are found in */
+#define COUNTERS_NS	 1000000000 /* where nobody judges them, nor keeps those of the last moments */
 
 static const char *const description[] = {
 	"Watches every AI job of this host, or of a TARGET, those that run and those that are to "
@@ -183,6 +184,8 @@ static void wanted_session(struct wanted *w)
 		w->options.judged.window_bytes = CAUSES_BYTES;
 		o->counts_waits = o->counts_stalls = o->disk_io = true;
 	}
+	if (!w->options.detects && !w->options.frozen.folder)
+		o->counters_ns = COUNTERS_NS;
 	if (w->options.detects || agent_options_profiles(&w->options))
 		o->sample_hz = SAMPLE_HZ;
 	w->target.all |= !w->target.pids.len && !w->target.cgroup;

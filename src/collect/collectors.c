@@ -24,6 +24,7 @@ struct running {
 	const struct collect_env *env;
 	const struct collect_sink *sink; /* the caller's */
 	void *state; /* of a slow one under lock until it is open; NULL: is not */
+	uint64_t period_ns;
 	struct pace pace;
 
 	/* of slow ones */
@@ -164,7 +165,7 @@ static void read_slow(struct running *r)
 	clock_gettime(CLOCK_MONOTONIC, &next);
 	do {
 		r->what->read(state, monotonic_ns());
-		add_ns(&next, r->what->period_ns);
+		add_ns(&next, r->period_ns);
 	} while (!wait_until(r, &next));
 	r->what->read(state, monotonic_ns());
 	pthread_mutex_lock(&r->lock);
@@ -241,7 +242,10 @@ static void open_one(struct collectors *c, const struct collector *what)
 	r->what = what;
 	r->env = &c->o.env;
 	r->sink = &c->o.sink;
-	r->pace = (struct pace){.wanted_ns = what->period_ns, .period_ns = what->period_ns};
+	r->period_ns = what->period_ns;
+	if (what->period_ns && what->period_ns < c->o.period_least_ns)
+		r->period_ns = c->o.period_least_ns;
+	r->pace = (struct pace){.wanted_ns = r->period_ns, .period_ns = r->period_ns};
 	if (what->slow)
 		start_slow(r);
 	else

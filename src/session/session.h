@@ -72,6 +72,7 @@ struct session_options {
 	/* For what is there for days beside everything: rings of 32 MB in all, less often a look at
 	 * processes and counters. */
 	bool always_on;
+	uint64_t counters_ns; /* counters are read no more often; 0: as each has it */
 	/* Processes are told, and what their threads did, from their first call on; counters have
 	 * those that have mapped what is probed. */
 	bool jobs_alone;

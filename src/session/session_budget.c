@@ -44,13 +44,14 @@ void session_budget_close(struct session *s)
 
 /* ---- what is measured ---- */
 
-/* What the job used since the last look; of a process that ended, up to the last look. */
+/* What the jobs used since the last look; of a process that ended, up to the last look. What else
+ * runs on the host is nobody's budget. */
 static double job_ns(struct session *s)
 {
 	double sum_ns = 0;
 	for (size_t i = 0; i < s->live.len; i++) {
 		uint64_t pid = (uint64_t)s->live.data[i], before = 0;
-		uint64_t now = process_cpu_ns((pid_t)pid);
+		uint64_t now = jobs_has(s, (pid_t)pid) ? process_cpu_ns((pid_t)pid) : 0;
 		if (!now)
 			continue;
 		bool known = map64_get(&s->budget.cpu_of, pid, &before);

@@ -115,6 +115,7 @@ void collect_start(struct session *s)
 			.watch = watch,
 			.sockets = sockets_of},
 		.sink = {s, on_counter, on_event, on_note, on_gpu, on_connection},
+		.period_least_ns = o->counters_ns,
 		.patience_ns = PATIENCE_NS,
 	});
 }

@@ -210,6 +210,8 @@ bool session_is_watched(const struct session *s, pid_t pid);
 void jobs_probe(struct session *s, const char *library);
 void jobs_maps(struct session *s, pid_t pid);
 void jobs_look(struct session *s, unsigned tick);
+/* Whether a process is a job; all that are watched are, but of a whole host. */
+bool jobs_has(const struct session *s, pid_t pid);
 void jobs_gone(struct session *s, pid_t pid);
 void jobs_free(struct session *s);
 

@@ -76,6 +76,12 @@ void jobs_look(struct session *s, unsigned tick)
 	j->changed.len = 0;
 }
 
+bool jobs_has(const struct session *s, pid_t pid)
+{
+	uint64_t ignored;
+	return !s->opts->jobs_alone || map64_get(&s->jobs.counted, (uint64_t)pid, &ignored);
+}
+
 void jobs_gone(struct session *s, pid_t pid)
 {
 	map64_del(&s->jobs.counted, (uint64_t)pid);
