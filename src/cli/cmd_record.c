@@ -85,8 +85,8 @@ static const struct opt_def options[] = {
 	{0, "probes", "WHERE",
 	 "Who sees calls: the kernel, by uprobes, at a microsecond a call; or, of commands that "
 	 "eacgm starts and processes by -p, code inside of them where it can, at a fraction of "
-	 "that: see docs/record.md. auto, the default: inprocess of commands, but with --budget "
-	 "the kernel; the kernel of processes that run already.",
+	 "that: see docs/record.md. auto, the default: inprocess of commands on hosts of four "
+	 "CPUs and more, but with --budget the kernel; the kernel of processes that run already.",
 	 "kernel|inprocess|auto", 0},
 	{0, "python", "WHAT",
 	 "calls: every call of a Python function, of commands that eacgm starts, as their "

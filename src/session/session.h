@@ -44,7 +44,7 @@ enum operator_source {
 enum probes_where {
 	PROBES_KERNEL, /* uprobes alone */
 	PROBES_INSIDE, /* code inside of the processes, where it can: docs/record.md */
-	PROBES_AUTO,   /* PROBES_INSIDE of a command that nothing speaks against, else KERNEL */
+	PROBES_AUTO,   /* PROBES_INSIDE of a command where nothing speaks against it, else KERNEL */
 };
 
 struct session_live;

@@ -16,9 +16,10 @@
 #include "session/session_impl.h"
 #include "session/shipped.h"
 
-#define PARENT	 "/dev/shm"
-#define SUBJECT	 "probes inside"
-#define DRAIN_NS 4000000ULL /* a ring holds 60,000 calls */
+#define PARENT	      "/dev/shm"
+#define SUBJECT	      "probes inside"
+#define DRAIN_NS      4000000ULL /* a ring holds 60,000 calls */
+#define CPUS_TO_SPARE 4
 
 bool inside_is_on(const struct session *s)
 {
@@ -116,12 +117,14 @@ static int prepare(struct session *s, char **environment, struct err *e)
 	return 0;
 }
 
-/* Where it is not asked for by name, nothing is brought into processes that run, and a budget has
- * probes that it can take off. */
+/* Where it is not asked for by name: nothing is brought into processes that run, a budget has
+ * probes that it can take off, and there is a CPU for who reads the rings, which takes longer than
+ * to read what the kernel tells; nobody waits for it, so that they fill up where it is late. */
 bool session_asks_inside(const struct session_options *o)
 {
 	if (o->probes == PROBES_AUTO)
-		return o->command && !o->budget && o->operators != OPERATORS_CALLBACKS;
+		return o->command && !(o->budget > 0) && o->operators != OPERATORS_CALLBACKS &&
+		       sysconf(_SC_NPROCESSORS_ONLN) >= CPUS_TO_SPARE;
 	return o->probes == PROBES_INSIDE;
 }
 
