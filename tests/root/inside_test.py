@@ -147,6 +147,19 @@ def by_process(calls):
 # ---- arguments ----
 
 
+@test("unless told: inside where there are four CPUs, but with a budget the kernel")
+def _(t):
+    cmd = [JOB, "arguments", "20"]
+    alone = t.run(cmd)
+    spare = os.sysconf("SC_NPROCESSORS_ONLN") >= 4
+    for where in ((), ("--probes", "auto")):
+        calls = Calls(t, t.record(cmd, *options(t, *where)))
+        expect((calls.number("inside_places") > 0) == spare, "%r: %r" % (where, calls.meta))
+        expect(sums(calls.rec.ran.out) == sums(alone.out), calls.rec.ran)
+    calls = Calls(t, t.record(cmd, *options(t, "--budget", "50%")))
+    expect(calls.number("inside_places") == 0, "a budget: %r" % calls.meta)
+
+
 @test("arguments of all kinds, on the stack and in registers, recursion, tail calls")
 def _(t):
     kernel, inside = same(t, "arguments", 50, least=20)
