@@ -9,6 +9,7 @@
 #include "session/command_user.h"
 #include "base/human.h"
 #include "session/privileges.h"
+#include "session/session.h"
 #include "parser/parser.h"
 #include "probe/tracer.h"
 
@@ -55,10 +56,18 @@ static json_t *command_row(void)
 	return made;
 }
 
+/* Of a command, where nobody tells otherwise. */
+static bool asks_inside(void)
+{
+	char *command[] = {NULL};
+	return session_asks_inside(
+		&(struct session_options){.command = command, .probes = PROBES_AUTO});
+}
+
 json_t *doctor_privileges(void)
 {
 	struct privileges tracer;
-	privileges_choose(&tracer, false, ATTACH_AUTO);
+	privileges_choose(&tracer, asks_inside(), ATTACH_AUTO);
 	json_t *rows = json_array();
 	json_array_append_new(rows, command_row());
 	json_array_append_new(
