@@ -1,10 +1,12 @@
 /* own_frames.c - probes at work: what the kernel runs for them on the stacks of those who are
  * traced, the traps, the programs, what these call, is one frame. By the names of the kernel's
  * functions (kernel/events/uprobes.c, kernel/trace, arch/x86/entry); probes of another tracer look
- * the same. */
+ * the same. So is what libeacgm_calls.so does; where it only called the probed function it is none.
+ */
 #include <string.h>
 
 #include "pipeline/stacks.h"
+#include "wire/call_ring.h"
 
 static bool is_one_of(const char *name, const char *const *list, size_t n, bool whole)
 {
@@ -68,4 +70,26 @@ size_t own_frames_fold(struct pipeline *p, bool all, uint32_t *frames, size_t n)
 	frames[0] = frames_own(p);
 	memmove(frames + 1, frames + last, (n - last) * sizeof(*frames));
 	return n - last + 1;
+}
+
+static bool is_inside(struct pipeline *p, uint32_t frame)
+{
+	const char *path = rec_string_get(p->writer, frames_get(p, frame)->row.library);
+	const char *slash = strrchr(path, '/');
+	return !strcmp(slash ? slash + 1 : path, CALL_SHIM);
+}
+
+size_t own_frames_fold_inside(struct pipeline *p, uint32_t *frames, size_t n)
+{
+	size_t own = 0, kept = 0, kernel = 0;
+	while (kernel < n && frames_get(p, frames[kernel])->row.kind == FRAME_KERNEL)
+		kernel++;
+	for (size_t i = kernel; i < n && is_inside(p, frames[i]); i++)
+		own = i + 1; /* it works itself, or the kernel for it */
+	if (own)
+		frames[kept++] = frames_own(p);
+	for (size_t i = own; i < n; i++)
+		if (i < kernel || !is_inside(p, frames[i]))
+			frames[kept++] = frames[i];
+	return kept;
 }

@@ -252,6 +252,7 @@ static bool make_stack(struct pipeline *p, const struct raw_stack *raw)
 	}
 	if (raw->frames == raw->kernel)
 		n = own_frames_fold(p, raw->where & STACK_IN_PROBE, frames, n);
+	n = own_frames_fold_inside(p, frames, n);
 	const char *cut = move_python(p, raw, frames, n) ? NULL : cut_reason(raw);
 	uint32_t node = cut ? child_of(p, 0, frames_cut(p, cut)) : 0;
 	while (n-- > 0)

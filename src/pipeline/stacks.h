@@ -87,6 +87,9 @@ void jit_name(struct pipeline *p, uint32_t process, const uint32_t *frames, size
 /* Puts one frame in the place of those of probes at work; frames are the kernel's, leaf first; all:
  * the kernel was entered for one. The number that is left. */
 size_t own_frames_fold(struct pipeline *p, bool all, uint32_t *frames, size_t n);
+/* Likewise of code inside of the process: one frame where it works, none where it has called the
+ * probed function. Returns how many are left. */
+size_t own_frames_fold_inside(struct pipeline *p, uint32_t *frames, size_t n);
 
 /* ---- waits.c ---- */
 

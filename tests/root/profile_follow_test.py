@@ -164,10 +164,9 @@ def _(t):
                                         sum(stacks.values())))
 
 
-@test("what probes cost stands in one frame, [eacgm], in no table's row and in a line of its own")
-def _(t):
+def expect_own_frame(t, probes):
     r = t.record([target("calls"), "threads", "100000", "2"], "--profile", "cpu", "-F", "499",
-                 "--probe", PUSH)
+                 "--probe", PUSH, "--probes", probes)
     stacks = folded(t, r.path)
     ours = ("uprobe", "bpf_prog", "asm_exc_int3", "handle_swbp", "sys_uretprobe", "irqentry_exit")
     # A timer's or another device's interrupt leaves by the same functions as a breakpoint. On the
@@ -182,6 +181,12 @@ def _(t):
            "own %r, in stacks %r" % (profile["own_ns"], own))
     expect(abs(profile["own_ns"] + profile["total_ns"] - sum(stacks.values())) <= 1e6,
            "%r" % profile["total_ns"])
+
+
+@test("what probes cost stands in one frame, [eacgm], in no table's row and in a line of its own")
+def _(t):
+    for probes in ("kernel", "inprocess"):  # where our library is in the process, too
+        expect_own_frame(t, probes)
 
 
 main()
