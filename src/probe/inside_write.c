@@ -202,8 +202,7 @@ void insider_tell(struct tracer *t)
 {
 	struct insider *in = t->insider;
 	for (size_t i = 0; i < in->late.len; i++) {
-		inside_note(t, in->late.data[i].pid, in->late.data[i].path,
-			    in->late.data[i].why);
+		inside_note(t, in->late.data[i].pid, in->late.data[i].path, in->late.data[i].why);
 		free(in->late.data[i].path);
 	}
 	in->late.len = 0;
