@@ -13,7 +13,8 @@
 #include "session/live_samples.h"
 #include "symbolize/demangle.h"
 
-#define PARTS_MOST 2000 /* a frame of less than one part in so many is left out */
+#define EACH_NS	   10000000000ULL /* of a tree */
+#define PARTS_MOST 2000		  /* a frame of less than one part in so many is left out */
 
 struct kept_frame {
 	uint32_t parent; /* in the same tree; the root's is itself */
@@ -46,7 +47,7 @@ struct agent_flames *agent_flames_new(void)
 {
 	struct agent_flames *f = xcalloc(1, sizeof(*f));
 	pthread_mutex_init(&f->lock, NULL);
-	f->samples = live_samples_new();
+	f->samples = live_samples_new(EACH_NS);
 	return f;
 }
 

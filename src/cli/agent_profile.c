@@ -1,4 +1,4 @@
-/* agent_profile.c - a window of samples alone, out of which trees are made when the time of a
+/* agent_profile.c - pieces of samples, out of which trees are made when the time of a
  * profile is over, on the thread that looks at rows. A tree of a process is written as each
  * receiver takes it; a client for each brings it. */
 #include "cli/agent_profile.h"
@@ -12,17 +12,15 @@
 #include "serve/otlp_profiles.h"
 #include "serve/parca.h"
 #include "serve/pyroscope.h"
-#include "session/live_window.h"
+#include "session/live_samples.h"
 #include "session/session_live.h"
 #include "symbolize/demangle.h"
 
-#define SEND_NS	     1000000000ULL /* how often it is looked whether there are profiles */
-#define TIMEOUT_NS   10000000000ULL
-#define WINDOW_BYTES (8u << 20) /* of samples: 200,000, 40 processors at 99 Hz for 50 s */
+#define SEND_NS	   1000000000ULL /* how often it is looked whether there are profiles */
+#define TIMEOUT_NS 10000000000ULL
 #define MESSAGE_BYTES                                                                              \
-	(4u << 20)   /* about: a message of OTLP that is longer gets no more profiles              \
-		      */
-#define PROCESSES 64 /* that have samples; those of others are left out and counted */
+	(4u << 20) /* about: a message of OTLP that is longer gets no more profiles                \
+		    */
 
 /* What is pushed of a process. */
 struct made {
@@ -34,12 +32,9 @@ struct made {
 struct agent_profile {
 	struct push_client *clients[PROFILE_SERVERS]; /* NULL: not wanted */
 	struct agent_profile_told told;
-	uint64_t each_ns;
 	/* of the thread that looks: */
-	struct live_window *window;
-	uint32_t pids[PROCESSES]; /* with samples since begun_ns */
-	size_t npids;
-	uint64_t begun_ns;
+	struct live_samples *samples;
+	bool begun; /* there was a batch */
 };
 
 /* ---- servers that take pprof ---- */
@@ -69,75 +64,24 @@ static const struct server {
 	[PROFILE_PARCA] = {"parca", "parca-push", "parca-header", make_parca},
 };
 
-static void drop_one(struct agent_profile *p)
+static void drop(struct agent_profile *p, uint64_t n)
 {
-	for (size_t i = 0; i < PROFILE_SERVERS; i++)
+	for (size_t i = 0; n && i < PROFILE_SERVERS; i++)
 		if (p->clients[i])
-			push_client_dropped(p->clients[i], 1);
-	if (p->told.otlp)
-		push_client_dropped(p->told.otlp, 1);
-}
-
-/* ---- samples ---- */
-
-static void note_pid(struct agent_profile *p, uint32_t pid)
-{
-	size_t i = 0;
-	while (i < p->npids && p->pids[i] != pid)
-		i++;
-	if (i < p->npids)
-		return;
-	if (p->npids < PROCESSES)
-		p->pids[p->npids++] = pid;
-	else
-		drop_one(p);
-}
-
-static void note_samples(struct agent_profile *p, const struct session_view *v)
-{
-	for (size_t i = 0; i < v->batch->samples.len; i++) {
-		const struct m_thread *t =
-			v->names->thread(v->names->ctx, v->batch->samples.data[i].thread);
-		if (t)
-			note_pid(p, t->pid);
-	}
-}
-
-/* A batch without rows of other kinds that may be millions: borrowed, not to be freed. */
-static void without_others(struct feed_batch *b)
-{
-#define X(number, NAME, stem, members) memset(&b->members, 0, sizeof(b->members));
-	typeof(b->samples) samples = b->samples;
-	ROW_BULKS(X)
-	b->samples = samples;
-#undef X
+			push_client_dropped(p->clients[i], n);
+	if (n && p->told.otlp)
+		push_client_dropped(p->told.otlp, n);
 }
 
 /* ---- profiles ---- */
 
-/* A window keeps its last block of rows, so that what was told before is left out by its time,
- * which trees count from the first process that is there. */
-static uint64_t time_in(const struct row_source *rows, uint64_t ns)
-{
-	const struct rec_tables *t = rows->tables;
-	for (size_t i = 0; i < t->processes.len; i++) {
-		uint64_t start_ns = t->processes.data[i].start_ns;
-		if (start_ns)
-			return ns > start_ns ? ns - start_ns : 0;
-	}
-	return ns;
-}
-
 /* Whether there are samples of it since it began; calltree_free is due then. */
-static bool make_tree(struct calltree *ret, const struct agent_profile *p,
-		      const struct row_source *rows, uint32_t pid)
+static bool make_tree(struct calltree *ret, const struct live_samples_piece *piece, uint32_t pid)
 {
-	const struct flame_options o = {.kind = FLAME_CPU,
-					.pid = pid,
-					.from_ns = time_in(rows, p->begun_ns),
-					.demangle = demangle};
+	const struct flame_options o = {
+		.kind = FLAME_CPU, .pid = pid, .from_ns = piece->from_in_ns, .demangle = demangle};
 	struct err e;
-	return !flame_make(ret, rows, &o, &e);
+	return !flame_make(ret, piece->rows, &o, &e);
 }
 
 static void write_pprof(struct buf *ret, const struct calltree *tree)
@@ -207,17 +151,17 @@ static struct live_process process_of(uint32_t pid)
 static void make_all(struct agent_profile *p, const struct live_series *s, uint64_t now_ns)
 {
 	uint64_t offset_ns = realtime_ns() - monotonic_ns();
-	const struct row_source *rows = live_window_as_taken(p->window);
+	const struct live_samples_piece piece = live_samples_piece(p->samples, now_ns);
 	struct otlp_profiles *m = NULL;
-	for (size_t i = 0; i < p->npids; i++) {
-		const struct live_process unknown = process_of(p->pids[i]),
-					  *known = live_series_process(s, p->pids[i]),
+	for (size_t i = 0; i < piece.npids; i++) {
+		const struct live_process unknown = process_of(piece.pids[i]),
+					  *known = live_series_process(s, piece.pids[i]),
 					  *of = known ? known : &unknown;
 		struct calltree tree;
-		if (!make_tree(&tree, p, rows, p->pids[i]))
+		if (!make_tree(&tree, &piece, piece.pids[i]))
 			continue;
-		tree.start_realtime_ns = p->begun_ns + offset_ns;
-		tree.duration_ns = now_ns - p->begun_ns;
+		tree.start_realtime_ns = piece.from_ns + offset_ns;
+		tree.duration_ns = piece.until_ns - piece.from_ns;
 		put_to_servers(p, &tree, of);
 		if (p->told.otlp)
 			put_to_otlp(p, &tree, of, &m);
@@ -225,16 +169,14 @@ static void make_all(struct agent_profile *p, const struct live_series *s, uint6
 	}
 	if (m)
 		end_message(p, m);
+	drop(p, piece.left_out);
 }
 
 static void make_profiles(struct agent_profile *p, const struct live_series *s, uint64_t now_ns)
 {
 	uint64_t began_ns = monotonic_ns();
 	make_all(p, s, now_ns);
-	live_window_bound(p->window, 0); /* names stay */
-	live_window_bound(p->window, WINDOW_BYTES);
-	p->npids = 0;
-	p->begun_ns = now_ns;
+	live_samples_next(p->samples, now_ns);
 	for (size_t i = 0; i < PROFILE_SERVERS; i++)
 		if (p->clients[i])
 			push_client_took(p->clients[i], monotonic_ns() - began_ns);
@@ -243,20 +185,14 @@ static void make_profiles(struct agent_profile *p, const struct live_series *s, 
 void agent_profile_batch(struct agent_profile *p, const struct session_view *v,
 			 const struct live_series *s, uint64_t now_ns)
 {
-	struct feed_batch samples = *v->batch;
-	struct session_view view = *v;
-	p->begun_ns = p->begun_ns ? p->begun_ns : now_ns;
-	without_others(&samples);
-	view.batch = &samples;
-	live_window_take(p->window, &view);
-	note_samples(p, v);
-	if (now_ns - p->begun_ns >= p->each_ns)
+	p->begun = true;
+	if (live_samples_take(p->samples, v, now_ns))
 		make_profiles(p, s, now_ns);
 }
 
 void agent_profile_end(struct agent_profile *p, const struct live_series *s, uint64_t now_ns)
 {
-	if (p->begun_ns)
+	if (p->begun)
 		make_profiles(p, s, now_ns);
 }
 
@@ -292,9 +228,7 @@ int agent_profile_open(struct agent_profile **ret, const struct profile_wanted *
 	struct agent_profile *p = xcalloc(1, sizeof(*p));
 	int rc = 0;
 	p->told = *told;
-	p->each_ns = w->interval_ns;
-	p->window = live_window_new(WINDOW_BYTES);
-	live_window_bear_gaps(p->window);
+	p->samples = live_samples_new(w->interval_ns);
 	for (size_t i = 0; i < PROFILE_SERVERS && !rc; i++)
 		rc = open_server(p, i, &w->servers[i], e);
 	if (rc)
@@ -319,6 +253,6 @@ void agent_profile_close(struct agent_profile *p)
 		return;
 	for (size_t i = 0; i < PROFILE_SERVERS; i++)
 		push_client_close(p->clients[i]);
-	live_window_free(p->window);
+	live_samples_free(p->samples);
 	free(p);
 }

@@ -11,12 +11,13 @@ struct live_samples {
 	struct live_window *window;
 	uint32_t pids[SAMPLES_PROCESSES];
 	size_t npids;
-	uint64_t begun_ns, left_out;
+	uint64_t each_ns, begun_ns, left_out;
 };
 
-struct live_samples *live_samples_new(void)
+struct live_samples *live_samples_new(uint64_t each_ns)
 {
 	struct live_samples *s = xcalloc(1, sizeof(*s));
+	s->each_ns = each_ns;
 	s->window = live_window_new(WINDOW_BYTES);
 	live_window_bear_gaps(s->window);
 	return s;
@@ -72,7 +73,7 @@ bool live_samples_take(struct live_samples *s, const struct session_view *v, uin
 	view.batch = &samples;
 	live_window_take(s->window, &view);
 	note_pids(s, v);
-	return now_ns - s->begun_ns >= SAMPLES_EACH_NS;
+	return now_ns - s->begun_ns >= s->each_ns;
 }
 
 /* Times of trees are counted from the first process that is there. */

@@ -1,11 +1,10 @@
-/* live_samples.h - the samples of a session by pieces of ten seconds, and of which processes they
+/* live_samples.h - the samples of a session by pieces of some seconds, and of which processes they
  * are: for who makes call trees of them while it goes on. For the thread that looks at rows. Memory
  * is bounded: what a piece has too much of goes, the oldest first. */
 #pragma once
 
 #include "session/session_live.h"
 
-#define SAMPLES_EACH_NS	  10000000000ULL
 #define SAMPLES_PROCESSES 64 /* that have samples in a piece; those of others are left out */
 
 struct live_samples_piece {
@@ -19,10 +18,11 @@ struct live_samples_piece {
 };
 
 struct live_samples;
-struct live_samples *live_samples_new(void);
+/* each_ns: how long a piece is. */
+struct live_samples *live_samples_new(uint64_t each_ns);
 void live_samples_free(struct live_samples *s);
 
-/* A batch, with all of them in their order. Whether ten seconds are over: then the piece is taken,
+/* A batch, with all of them in their order. Whether its time is over: then the piece is taken,
  * and live_samples_next is due. */
 bool live_samples_take(struct live_samples *s, const struct session_view *v, uint64_t now_ns);
 /* Valid until the next batch. */
