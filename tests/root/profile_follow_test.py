@@ -134,8 +134,9 @@ def _(t):
     odd = sorted((w, s) for s, w in stacks.items() if "[unknown]" in s or "[cut" in str(s))
     expect(whole > 0.98 * total, "whole %.1f %%: %r" % (100 * whole / total, odd[-8:]))
     expect(lives > 0.3 * total, "live_shortly %.1f %%: %r" % (100 * lives / total, stacks))
-    expect(all(s.index("main") < s.index("live_shortly") for s in stacks if "live_shortly" in s),
-           "live_shortly is called by main")
+    uncut = [s for s in stacks if "live_shortly" in s and not s[0].startswith("[cut")]
+    expect(uncut and all("main" in s[:s.index("live_shortly")] for s in uncut),
+           "live_shortly is called by main: %r" % uncut)
 
 
 @test("assembly without unwind rules is walked through, by its instructions; the report says so")
@@ -169,10 +170,12 @@ def expect_own_frame(t, probes):
                  "--probe", PUSH, "--probes", probes)
     stacks = folded(t, r.path)
     ours = ("uprobe", "bpf_prog", "asm_exc_int3", "handle_swbp", "sys_uretprobe", "irqentry_exit")
-    # A timer's or another device's interrupt leaves by the same functions as a breakpoint. On the
-    # page [uprobes] the kernel has a probed instruction run, which is the job's own.
+    # A timer's or another device's interrupt leaves by the same functions as a breakpoint, a page
+    # fault by one of them. On the page [uprobes] the kernel has a probed instruction run, which is
+    # the job's own.
     shown = {s: w for s, w in stacks.items() if not any("sysvec" in f for f in s)
-             for f in s if f != "[[uprobes]]" and any(o in f for o in ours)}
+             for f in s if f != "[[uprobes]]" and any(o in f for o in ours)
+             and not ("irqentry_exit" in f and "asm_exc_page_fault" in s)}
     expect(not shown, "%r" % shown)
     own = through(stacks, "[eacgm]")
     expect(own > 0 and all("[eacgm]" in s[-1] for s in stacks if "[eacgm]" in s), "%r" % stacks)
