@@ -48,16 +48,23 @@ static bool is_entry(const char *name)
 					    "exit_to_user_mode_prepare",
 					    "asm_exc_debug",
 					    "exc_debug",
+					    "exc_debug_user",
 					    "entry_SYSCALL_64_after_hwframe",
 					    "do_syscall_64",
 					    "x64_sys_call"};
 	return IS_ONE_OF(name, names, true);
 }
 
+/* The trap of a breakpoint, or of the one step of the instruction that it stands on. */
+static bool is_trap(const char *name)
+{
+	return !strcmp(name, "asm_exc_int3") || !strcmp(name, "asm_exc_debug");
+}
+
 size_t own_frames_fold(struct pipeline *p, bool all, uint32_t *frames, size_t n)
 {
 	size_t outermost = n, begin;
-	all = n && (all || !strcmp(frames_name(p, frames[n - 1]), "asm_exc_int3"));
+	all = n && (all || is_trap(frames_name(p, frames[n - 1])));
 	while (outermost > 0 && !runs_probes(frames_name(p, frames[outermost - 1])))
 		outermost--;
 	if (!outermost && !all)
