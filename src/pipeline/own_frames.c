@@ -40,18 +40,13 @@ static bool runs_probes(const char *name)
 /* Ways into the kernel that a probe may have taken; others take them too. */
 static bool is_entry(const char *name)
 {
-	static const char *const names[] = {"asm_exc_int3",
-					    "exc_int3",
-					    "do_int3_user",
-					    "irqentry_exit_to_user_mode",
-					    "exit_to_user_mode_loop",
-					    "exit_to_user_mode_prepare",
-					    "asm_exc_debug",
-					    "exc_debug",
-					    "exc_debug_user",
-					    "entry_SYSCALL_64_after_hwframe",
-					    "do_syscall_64",
-					    "x64_sys_call"};
+	static const char *const names[] = {
+		"asm_exc_int3",		  "exc_int3",
+		"do_int3_user",		  "irqentry_exit_to_user_mode",
+		"exit_to_user_mode_loop", "exit_to_user_mode_prepare",
+		"asm_exc_debug",	  "exc_debug",
+		"exc_debug_user",	  "entry_SYSCALL_64_after_hwframe",
+		"do_syscall_64",	  "x64_sys_call"};
 	return IS_ONE_OF(name, names, true);
 }
 
