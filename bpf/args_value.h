@@ -19,6 +19,7 @@ struct string_key {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, STRINGS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct string_key);
 	__type(value, __u64);
 } strings SEC(".maps");

@@ -58,6 +58,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, DISK_SUMS_MOST);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct disk_key);
 	__type(value, struct disk_sums);
 } disk_sums SEC(".maps");

@@ -91,6 +91,7 @@ struct socket_owner {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u64); /* address of the struct sock */
 	__type(value, struct socket_owner);
 } socket_owners SEC(".maps");

@@ -55,6 +55,7 @@ static __u64 next_id = 1;
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PID_TARGETS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32); /* tgid */
 	__type(value, __u8);
 } targets SEC(".maps");
@@ -63,6 +64,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PID_TARGETS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32); /* tgid */
 	__type(value, __u8);
 } excluded SEC(".maps");
@@ -72,6 +74,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, KNOWN_FILES_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct known_file);
 	__type(value, __u8);
 } known_files SEC(".maps");
