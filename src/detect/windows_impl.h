@@ -1,7 +1,14 @@
-/* windows_impl.h - the sums of one window, which windows.c finds and window_sums.c adds up. */
+/* windows_impl.h - processes, their windows and the sums of one, which windows.c finds,
+ * window_sums.c adds up and window_rows.c hands out. For these alone. */
 #pragma once
 
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/map64.h"
+
 #include "detect/windows.h"
+#include "detect/world.h"
 
 #define WINDOW_CANDIDATES 16 /* keys that are followed to find WINDOWS_KEYS */
 
@@ -58,3 +65,71 @@ void window_add_gap(struct window *w, const struct window_event *e, double share
 void window_features(const struct window_layer *l, struct feature_row *row);
 void window_explain(const struct window_layer *l, struct window_detail *ret,
 		    struct window_key keys[WINDOWS_KEYS]);
+
+/* A thread's last call of each layer. */
+struct thread {
+	uint32_t pid, tid;
+	uint32_t process;		/* index + 1, 0 not looked up */
+	uint64_t end_ns[DETECT_LAYERS]; /* 0: none yet */
+	uint32_t key[DETECT_LAYERS];
+	uint64_t calls[DETECT_LAYERS];
+	struct world_waits world;
+	uint64_t world_ns[DETECT_LAYERS]; /* its total at that call's end */
+};
+
+struct process {
+	uint32_t pid;
+	VEC(struct window *) open;	 /* in order of number, from first on */
+	size_t first;			 /* those before were handed out */
+	size_t recent;			 /* the place that was asked for last */
+	struct window *now;		 /* open, the one that was found last; NULL none */
+	uint64_t now_ns;		 /* its start */
+	struct regime_mix mix;		 /* of windows that were handed out */
+	uint64_t last;			 /* number of the last that was handed out, 0 none */
+	double pace;			 /* in that one; 0 unknown */
+	uint64_t windows, leads;	 /* that were handed out; of these, of the model's work */
+	uint64_t busiest[DETECT_LAYERS]; /* calls of the thread with most */
+	bool gone;			 /* it has ended */
+};
+
+struct windows {
+	struct windows_options o;
+	VEC(struct thread) threads;
+	VEC(uint32_t) free_threads; /* places */
+	struct map64 thread_at;	    /* index -> place */
+	uint64_t last_index;	    /* + 1: the one that was asked for last, 0 none */
+	uint32_t last_place;
+	uint32_t last_process; /* index + 1: that windows_again had last, 0 none */
+	uint64_t asked_ns;     /* start of the window that was asked last whether it is left out; */
+	bool asked, is_out;    /* whether one was; what was said */
+	VEC(struct process) processes;
+	struct map64 process_of;    /* pid -> index */
+	struct map64 parents;	    /* pid -> its parent's */
+	struct map64 functions;	    /* of a model's keys */
+	struct map64 resized_since; /* key -> end of its first call */
+	bool any_gone;		    /* of the processes */
+	uint64_t closed;	    /* windows below this number were handed out */
+	uint64_t late;
+};
+
+static inline struct window *first_window(const struct process *p)
+{
+	return p->first < p->open.len ? p->open.data[p->first] : NULL;
+}
+
+/* Their places are taken again when they are half of all: each window is moved about once. */
+static inline void drop_first(struct process *p)
+{
+	p->now = NULL;
+	if (++p->first * 2 < p->open.len)
+		return;
+	p->open.len -= p->first;
+	memmove(p->open.data, p->open.data + p->first, p->open.len * sizeof(*p->open.data));
+	p->first = 0;
+}
+
+/* Those that have nothing open go: all, or those that have ended. Threads' numbers of processes are
+ * looked up again then. */
+void windows_drop_processes(struct windows *w, bool all);
+/* Whether the window that a time is in is left out. */
+bool windows_is_left_out(struct windows *w, uint64_t time_ns);
