@@ -1,0 +1,172 @@
+/* evidence_host.c - which events, counters and interfaces of the host are those of the victim: of
+ * its host, its cgroup, its GPU, its connections. What they came to is evidence.c's concern. */
+#include <math.h>
+#include <string.h>
+
+#include "base/entity.h"
+#include "incident/evidence.h"
+
+#define EVENT_BEFORE_NS 2000000000ULL /* the stretches: is of them */
+/* Of what the job sends or receives an interface carries so much: else it is not its one. Several
+ * ranks on one host that send each other share an interface that carries it once. */
+#define CARRIES_LEAST 0.2
+
+static const struct m_source *source_of(const struct evidence *e, uint32_t pid)
+{
+	for (size_t i = e->t->processes.len; i-- > 0;) {
+		const struct m_process *p = &e->t->processes.data[i];
+		if (p->pid == pid)
+			return p->source < e->t->sources.len ? &e->t->sources.data[p->source]
+							     : NULL;
+	}
+	return NULL;
+}
+
+/* "node7" is also "node7#1": of hosts of one name, which cannot be told apart here. */
+static bool is_host_of(const char *label, const char *host)
+{
+	size_t n = strlen(host);
+	return !strncmp(label, host, n) && (!label[n] || label[n] == '#');
+}
+
+/* Whether a counter may be of the victim's host. What is not merged of several hosts has none. */
+bool evidence_is_its_host(const struct evidence *e, const struct m_metric *m)
+{
+	const struct m_source *its = source_of(e, e->pid);
+	const char *label = strtab_get(&e->t->strings, m->host, NULL);
+	return !its || !*label || is_host_of(label, strtab_get(&e->t->strings, its->host, NULL));
+}
+
+/* Whether a process of the job may be on the victim's host. */
+static bool is_beside(const struct evidence *e, uint32_t pid)
+{
+	const struct m_source *its = source_of(e, e->pid), *other = source_of(e, pid);
+	return !its || !other || its->host == other->host;
+}
+
+static bool has_cpu_limit(const struct evidence *e)
+{
+	for (size_t i = e->t->processes.len; i-- > 0;)
+		if (e->t->processes.data[i].pid == e->pid)
+			return e->t->processes.data[i].cpu_limit > 0;
+	return false;
+}
+
+/* Whose process is in which cgroup is not recorded: one of several is the victim's where that has a
+ * limit at all. */
+static bool may_be_its_cgroup(const struct evidence *e, uint32_t metric)
+{
+	const struct m_metric *of = &e->t->metrics.data[metric];
+	for (size_t i = 0; i < e->counters.len; i++) {
+		const struct m_metric *m = &e->t->metrics.data[e->counters.data[i].metric];
+		if (m->kind == ENTITY_CGROUP && m->name == of->name && m->label != of->label &&
+		    evidence_is_its_host(e, m))
+			return has_cpu_limit(e);
+	}
+	return true;
+}
+
+/* Whether a GPU may be of the victim: it has counters of that process, or no GPU has. */
+static bool is_its_gpu(const struct evidence *e, uint32_t gpu)
+{
+	bool known = false;
+	for (size_t i = 0; i < e->t->metrics.len; i++) {
+		const struct m_metric *m = &e->t->metrics.data[i];
+		if (m->kind != ENTITY_GPU || m->pid != e->pid || !evidence_is_its_host(e, m))
+			continue;
+		if (m->gpu == gpu)
+			return true;
+		known = true;
+	}
+	return !known;
+}
+
+/* An error comes before what it slows is over. */
+static bool is_in_time(const struct evidence *e, const struct m_event *row)
+{
+	return row->time_ns < e->to_ns && row->time_ns + EVENT_BEFORE_NS >= e->from_ns;
+}
+
+const struct m_event *evidence_event(const struct evidence *e, const char *name)
+{
+	for (size_t i = 0; i < e->t->events.len; i++) {
+		const struct m_event *row = &e->t->events.data[i];
+		struct entity of;
+		if (!is_in_time(e, row) ||
+		    strcmp(strtab_get(&e->t->strings, row->name, NULL), name) != 0)
+			continue;
+		entity_parse(&of, strtab_get(&e->t->strings, row->entity, NULL));
+		if (of.kind != ENTITY_GPU || is_its_gpu(e, of.gpu))
+			return row;
+	}
+	return NULL;
+}
+
+const struct counter_change *evidence_counter(const struct evidence *e, unsigned kind,
+					      const char *name)
+{
+	const struct counter_change *ret = NULL;
+	double most = -1;
+	for (size_t i = 0; i < e->counters.len; i++) {
+		const struct counter_change *c = &e->counters.data[i];
+		const struct m_metric *m = &e->t->metrics.data[c->metric];
+		if (m->kind != kind || isnan(c->mean) ||
+		    strcmp(strtab_get(&e->t->strings, m->name, NULL), name) != 0 ||
+		    (kind == ENTITY_PROCESS && m->pid != e->pid) ||
+		    (kind == ENTITY_GPU && !is_its_gpu(e, m->gpu)) || !evidence_is_its_host(e, m) ||
+		    (kind == ENTITY_CGROUP && !may_be_its_cgroup(e, c->metric)))
+			continue;
+		double differs = isnan(c->usual) ? 0 : fabs(c->mean - c->usual);
+		if (differs > most) {
+			most = differs;
+			ret = c;
+		}
+	}
+	return ret;
+}
+
+struct net_rate evidence_net_rate(const struct evidence *e, const char *name)
+{
+	struct net_rate ret = {0, 0};
+	for (size_t i = 0; i < e->counters.len; i++) {
+		const struct counter_change *c = &e->counters.data[i];
+		const struct m_metric *m = &e->t->metrics.data[c->metric];
+		if (m->kind != ENTITY_PROCESS || !is_beside(e, m->pid) ||
+		    strcmp(strtab_get(&e->t->strings, m->name, NULL), name) != 0)
+			continue;
+		ret.now += isnan(c->mean) ? 0 : c->mean;
+		ret.usual += isnan(c->usual) ? 0 : c->usual;
+	}
+	return ret;
+}
+
+/* NaN: the interface is not the job's. */
+static double foreign_of(const struct counter_change *c, const struct net_rate *job)
+{
+	if (!(job->usual > 0) || !(c->usual >= CARRIES_LEAST * job->usual))
+		return NAN;
+	return c->mean - c->usual / job->usual * job->now;
+}
+
+double evidence_foreign_net(const struct evidence *e, uint32_t *ret_name)
+{
+	double ret = 0;
+	*ret_name = 0;
+	for (size_t i = 0; i < e->counters.len; i++) {
+		const struct counter_change *c = &e->counters.data[i];
+		const struct m_metric *m = &e->t->metrics.data[c->metric];
+		const char *name = strtab_get(&e->t->strings, m->name, NULL);
+		bool sends = !strcmp(name, "sent_bytes_per_s");
+		if (m->kind != ENTITY_INTERFACE || !evidence_is_its_host(e, m) || isnan(c->mean) ||
+		    isnan(c->usual) || (!sends && strcmp(name, "received_bytes_per_s") != 0))
+			continue;
+		struct net_rate job =
+			evidence_net_rate(e, sends ? "net_sent_bytes" : "net_received_bytes");
+		double foreign = foreign_of(c, &job);
+		if (isnan(foreign) || (*ret_name && foreign <= ret))
+			continue;
+		ret = foreign;
+		*ret_name = m->label;
+	}
+	return ret;
+}
