@@ -7,7 +7,8 @@ reports counts as failed.
 Most tests of the tracer wait more than they work, so two of them run at a time. A third lane has
 the time that they leave, for what needs no tracing; once that is done it takes tests of the tracer
 as well. Those of ALONE run one by one, and beside them nothing but what waits nearly all the time
-(WAITS); those of SOLE run by themselves. Tests that trace live processes share the machine with
+(WAITS); beside those of SERVED_FIRST runs what needs no tracing, while a CPU is idle; those of SOLE
+run by themselves. Tests that trace live processes share the machine with
 whatever else its host runs: they wait for conditions, never for times, and a failure is a failure.
 
 usage: run.py BUILD [PART OF A NAME...]; with names, one at a time.
@@ -30,8 +31,10 @@ LINE = re.compile(r"^(not )?ok\b\s*\d*\s*-?\s*(.*)$")
 PLAN = re.compile(r"^1\.\.(\d+)(\s*#\s*skip\s*(.*))?$", re.I)
 
 
-ALONE = {  # they compare two clocks, count what the whole machine has, or take a job's CPUs
+ALONE = {  # they count what the whole machine has, or take a job's CPUs
     "advice_test.py", "diagnose_net_test.py", "diagnose_ranks_test.py", "diagnose_test.py",
+}
+SERVED_FIRST = {  # they compare two clocks
     "profile_test.py", "profile_hostile_test.py", "account_test.py", "waits_test.py",
     "unwind_agreement_test.py", "harm_test.py", "gpu_timeline_test.py",
 }
@@ -78,8 +81,9 @@ def read_tap(name, text, status):
     return Outcome(passed, failed, skipped, lines)
 
 
-# What needs no tracing gets out of the way of what does.
+# What needs no tracing gets out of the way of what does: it has a smaller share, or what is left.
 BESIDE = ["nice", "-n", "5"]
+IDLE = ["chrt", "--idle", "0"]
 
 # In the background of a script, and under nohup, signals are ignored that tests send.
 AS_AT_A_TERMINAL = ["env", "--default-signal=INT,QUIT,HUP"]
@@ -116,22 +120,33 @@ class Runner:
                 print("\n".join("    " + line for line in text.splitlines()[-60:]))
             sys.stdout.flush()
 
+    def run_lane(self, queues):
+        while True:
+            with self.lock:
+                queue = next((q for q in queues if q), None)
+                if queue is None:
+                    return
+                test = queue.popleft()
+            self.run(*test)
+
     def run_all(self, *lanes):
         """Each lane runs one test at a time, of the first of its queues that has one."""
-        def run_lane(queues):
-            while True:
-                with self.lock:
-                    queue = next((q for q in queues if q), None)
-                    if queue is None:
-                        return
-                    test = queue.popleft()
-                self.run(*test)
-
-        threads = [threading.Thread(target=run_lane, args=(queues,)) for queues in lanes]
+        threads = [threading.Thread(target=self.run_lane, args=(queues,)) for queues in lanes]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+
+    def run_while(self, queue, beside):
+        """Runs what is in the one, and of the other meanwhile what comes first in it."""
+        other = threading.Thread(target=self.run_lane, args=((beside,),))
+        other.start()
+        self.run_lane((queue,))
+        with self.lock:
+            left = list(beside)
+            beside.clear()
+        other.join()
+        beside.extend(left)
 
 
 def tests_of(build):
@@ -169,10 +184,16 @@ def queue_of(tests, *how):
 def run_in_lanes(runner, tests):
     def those_of(names):
         return [test for test in tests if file_of(test) in names]
-    apart = those_of(ALONE | SOLE | WAITS)
+    apart = those_of(ALONE | SERVED_FIRST | SOLE | WAITS)
     others = [test for test in tests if test not in apart]
     traces = queue_of(test for test in others if is_of_root(test))
-    beside = queue_of([test for test in others if not is_of_root(test)], BESIDE)
+    long, short = [], []
+    for test in others:
+        if not is_of_root(test):
+            (long if file_of(test) in LONG else short).append(test)
+    short = queue_of(short, IDLE)
+    runner.run_while(queue_of(those_of(SERVED_FIRST)), short)
+    beside = queue_of(long + [test[:2] for test in short], BESIDE)
     runner.run_all((traces, beside), (traces, beside), (beside, traces))
     alone, waits, sole = (queue_of(those_of(names)) for names in (ALONE, WAITS, SOLE))
     runner.run_all((alone, waits), (waits,))
