@@ -44,6 +44,8 @@ class Steps:
         self.path, self.rows, self.began = path, [], None
 
     def begin(self):
+        if self.path and self.began is None:
+            open(self.path, "w").close()  # for those who wait until there are steps
         self.began = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
     def end(self, phase="train"):
