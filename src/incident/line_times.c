@@ -104,13 +104,15 @@ bool line_times_most(const struct line_times *l, uint32_t pid, uint64_t start_ns
 		     struct anomaly_line *ret)
 {
 	struct line_sum {
-		double ns, called_ns;
+		double ns, called_ns, later_ns;
 	} *sums = xcalloc(l->totals.len + 1, sizeof(*sums));
 	*ret = (struct anomaly_line){0};
 	if (end_ns > LINE_TIMES_NS && start_ns < end_ns - LINE_TIMES_NS)
 		start_ns = end_ns - LINE_TIMES_NS;
 	for (size_t i = 0; i < l->recent.len; i++) {
 		const struct line_sample *s = &l->recent.data[i];
+		if (s->time_ns >= end_ns)
+			sums[s->total].later_ns += s->ns;
 		if (s->time_ns < start_ns || s->time_ns >= end_ns)
 			continue;
 		sums[s->total].ns += s->ns;
@@ -120,9 +122,14 @@ bool line_times_most(const struct line_times *l, uint32_t pid, uint64_t start_ns
 	double length = (double)(end_ns - start_ns), others = 0;
 	if (map64_get(&l->since, pid, &since))
 		others = (double)l->last_ns - (double)since - length;
+	/* what is slow may go on after what is asked for */
+	double before = (double)start_ns - (double)since;
+	bool is_before = since && before >= length;
+	others = is_before ? before : others;
 	for (size_t i = 0; i < l->totals.len && others >= length; i++) {
 		const struct line_total *t = &l->totals.data[i];
-		double usual = (t->ns - sums[i].ns) * length / others;
+		double rest_ns = t->ns - sums[i].ns - (is_before ? sums[i].later_ns : 0);
+		double usual = rest_ns * length / others;
 		if (t->pid != pid || sums[i].ns - usual <= ret->ns - ret->usual_ns)
 			continue;
 		*ret = (struct anomaly_line){.function = t->line.function,

@@ -38,8 +38,9 @@ void line_times_free(struct line_times *l);
 void line_times_add(struct line_times *l, uint32_t pid, const struct detect_line *line,
 		    uint64_t time_ns, uint64_t weight_ns);
 /* The line of the process that took most beyond what is usual between start_ns and end_ns, of which
- * the last LINE_TIMES_NS are looked at. Usual is what it took in all other time since the process's
- * first sample. false: there is none, or that is shorter than what is looked at. */
+ * the last LINE_TIMES_NS are looked at. Usual is what it took before, since the process's first
+ * sample; where that is shorter than what is looked at, in all other time. false: there is none, or
+ * that is shorter too. */
 bool line_times_most(const struct line_times *l, uint32_t pid, uint64_t start_ns, uint64_t end_ns,
 		     struct anomaly_line *ret);
 /* The process has ended. */

@@ -113,8 +113,14 @@ static void the_line_beyond_what_is_usual(void **state)
 	assert_string_equal(line.function, "clean");
 	assert_true(line.ns == 4.0 * S && line.called_ns == 0);
 	assert_true(line.usual_ns > 0.38 * S && line.usual_ns < 0.42 * S);
-	/* before, it was as it is else, less what is slow now */
-	assert_true(line_times_most(&l, 7, 30 * S, 34 * S, &line));
+	/* that it goes on says nothing of what is usual */
+	assert_true(line_times_most(&l, 7, 37 * S, 38 * S, &line));
+	assert_string_equal(line.function, "clean");
+	assert_true(line.usual_ns > 0.095 * S && line.usual_ns < 0.105 * S);
+	assert_true(!line_times_most(&l, 7, 30 * S, 34 * S, &line) ||
+		    line.ns < 1.05 * line.usual_ns);
+	/* where it was that slow from the beginning, what came after says it */
+	assert_true(line_times_most(&l, 7, S, 2 * S, &line));
 	assert_string_equal(line.function, "forward");
 	assert_true(line.called_ns == line.ns);
 	/* another process, and one that is not there */
