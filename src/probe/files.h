@@ -17,7 +17,8 @@
 struct site_group {
 	enum layer layer;
 	enum callback by_callback;
-	bool inside;	/* processes have them in their own code: nothing is attached */
+	bool inside;	/* processes have them in their own code: nothing is attached, */
+	bool outside;	/* but where one that is traced has not */
 	bool moments;	/* apart from the others where there is a budget: shedding.c */
 	bool in_bursts; /* likewise: attached while bursts are on */
 	VEC(struct site) sites;

@@ -30,6 +30,7 @@ struct insider {
 	struct map64 processes;
 	VEC(pid_t) pids;      /* these: all that there were */
 	struct map64 telling; /* of those that are there */
+	struct map64 outside; /* likewise: cannot tell, and the kernel does; of a command */
 	VEC(pid_t) live;      /* into which something was written, that are there */
 	VEC(struct late) late;
 };

@@ -32,7 +32,8 @@
 #define RETURN_LEAST_NS 500000000ULL
 #define RETURN_MOST_NS	60000000000ULL
 #define PAUSE_NS	2000000L
-#define STACK_BYTES	16384 /* of a thread, for frames of signals */
+#define STAYS_NS	5000000000ULL /* those of a command: it may start more such processes */
+#define STACK_BYTES	16384	      /* of a thread, for frames of signals */
 
 struct change {
 	uint64_t address;
@@ -495,12 +496,15 @@ void inside_forked(struct tracer *t, pid_t parent, pid_t child)
 	if (of_command || (!bpf_map_lookup_elem(bpf_map__fd(t->bpf->maps.targets), &key, &value) &&
 			   value & TARGET_TELLS_INSIDE))
 		inside_add_process(t->insider, child);
+	else if (map64_get(&t->insider->outside, (uint64_t)parent, &known))
+		map64_set(&t->insider->outside, (uint64_t)child, 1);
 }
 
 void inside_forget(struct tracer *t, pid_t pid)
 {
 	struct insider *in = t->insider;
 	map64_del(&in->telling, (uint64_t)pid);
+	map64_del(&in->outside, (uint64_t)pid);
 	for (size_t i = in->live.len; i-- > 0;)
 		if (in->live.data[i] == pid)
 			in->live.data[i] = in->live.data[--in->live.len];
@@ -559,17 +563,34 @@ static bool may_go(struct tracer *t)
 	return !tracer_open_calls(t, count_open, &g, &e) && !g.open;
 }
 
+/* Whether a process that cannot tell has mapped it; of a command. */
+static bool is_outside(const struct tracer *t, const struct probed_file *f)
+{
+	size_t at = 0;
+	uint64_t pid, yes;
+	while (map64_next(&t->insider->outside, &at, &pid, &yes))
+		if (targets_has(&t->targets, (pid_t)pid, f))
+			return true;
+	return false;
+}
+
 void inside_settle(struct tracer *t)
 {
 	VEC(struct attach_links) gone = {0};
 	struct err e;
-	if (!t->opts.inside_running)
-		return;
-	t->inside_alone = !somebody_is_outside(t) && may_go(t);
+	bool running = t->opts.inside_running;
+	uint64_t now_ns = monotonic_ns();
+	if (t->insider->outside.len)
+		t->outside_ns = now_ns;
+	t->inside_alone = running && !somebody_is_outside(t) && may_go(t);
 	for (size_t i = 0; i < t->files.list.len; i++) {
 		struct probed_file *f = t->files.list.data[i];
+		bool outside = running ? !t->inside_alone : is_outside(t, f);
 		for (size_t g = 0; g < f->groups.len; g++) {
 			struct site_group *group = &f->groups.data[g];
+			bool stays =
+				group->outside && !running && now_ns - t->outside_ns < STAYS_NS;
+			group->outside = group->inside && (outside || stays);
 			if (!group->inside || group->attached != tracer_group_is_off(t, group))
 				continue;
 			if (!group->attached) {
@@ -650,7 +671,7 @@ bool tracer_inside_door(const struct tracer *t, pid_t pid, size_t turn, struct t
 		ret->offset[ret->nplaces] = site->offset;
 		ret->address[ret->nplaces++] = function + site->inside.before;
 	}
-	if (ret->nplaces)
+	if (file && ret->nplaces)
 		ret->fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 3);
 	proc_maps_free(&maps);
 	return ret->fd >= 0;

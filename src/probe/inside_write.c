@@ -73,6 +73,7 @@ void insider_close(struct insider *in)
 	map64_free(&in->processes);
 	map64_free(&in->copies);
 	map64_free(&in->telling);
+	map64_free(&in->outside);
 	vec_free(&in->live);
 	free(in);
 }
@@ -233,6 +234,33 @@ void inside_add_process(struct insider *in, pid_t pid)
 	*vec_push(&in->pids) = pid;
 }
 
+/* From here on the kernel's probes pass over it, if it has them for others. */
+static void mark_telling(struct tracer *t, pid_t pid)
+{
+	uint32_t key = (uint32_t)pid;
+	uint8_t value = TARGET_IS_TRACED | TARGET_TELLS_INSIDE;
+	bpf_map_update_elem(bpf_map__fd(t->bpf->maps.targets), &key, &value, BPF_EXIST);
+	__atomic_fetch_add(&t->bpf->bss->exclusions, 1, __ATOMIC_SEQ_CST);
+}
+
+/* The kernel has its probes: inside_settle. */
+static void set_outside(struct tracer *t, const struct scan *s, const struct probed_file *f,
+			const char *why)
+{
+	struct insider *in = t->insider;
+	uint64_t known;
+	set_late(in, s, f, NULL);
+	map64_del(&in->telling, (uint64_t)s->pid); /* the program before it told */
+	if (map64_get(&in->outside, (uint64_t)s->pid, &known))
+		return;
+	map64_set(&in->outside, (uint64_t)s->pid, 1);
+	char *text = xasprintf("process %d: the kernel has the probes of calls that are told inside"
+			       " of others: %s",
+			       s->pid, why);
+	tracer_note(t, f->path, text);
+	free(text);
+}
+
 static void probe_mapping(struct tracer *t, const struct scan *s, struct writing *w,
 			  const struct probed_file *f, const struct proc_map *m)
 {
@@ -249,6 +277,7 @@ static void probe_mapping(struct tracer *t, const struct scan *s, struct writing
 		tell_once(t, s, f, "its code is not as the file has it");
 	set_late(w->in, s, f, NULL);
 	inside_add_process(w->in, s->pid);
+	mark_telling(t, s->pid);
 }
 
 /* Others have none: the kernel tells of them. */
@@ -256,6 +285,19 @@ static bool tells_inside(const struct insider *in, pid_t pid)
 {
 	uint64_t known;
 	return map64_get(&in->telling, (uint64_t)pid, &known);
+}
+
+/* Nothing is loaded beside it: no dynamic linker, which would load the library. */
+static bool is_static(const proc_maps_t *maps)
+{
+	uint64_t inode = 0;
+	for (size_t i = 0; i < maps->len; i++) {
+		const struct proc_map *m = &maps->data[i];
+		if (m->inode && inode && m->inode != inode)
+			return false;
+		inode = m->inode ? m->inode : inode;
+	}
+	return inode != 0;
 }
 
 void insider_probe(struct tracer *t, const struct scan *s)
@@ -274,10 +316,12 @@ void insider_probe(struct tracer *t, const struct scan *s)
 			w.memory = open(path, O_RDWR | O_CLOEXEC);
 			has_shim = w.memory >= 0 && inside_find_library(&w, &s->kept);
 		}
+		if (has_shim)
+			map64_del(&w.in->outside, (uint64_t)s->pid);
 		if (w.memory < 0)
-			tell_once(t, s, f, strerror(errno));
-		else if (!has_shim && s->sequence)
-			tell_once(t, s, f, NO_SHIM);
+			set_outside(t, s, f, strerror(errno));
+		else if (!has_shim && (s->sequence || is_static(&s->kept)))
+			set_outside(t, s, f, NO_SHIM);
 		else if (!has_shim)
 			set_late(w.in, s, f, NO_SHIM);
 		else if (is_probed(&w, f, m))

@@ -71,12 +71,11 @@ void tracer_tell_plan(struct tracer *t)
 bool tracer_group_is_off(const struct tracer *t, const struct site_group *g)
 {
 	return t->switching.off || t->switching.off_for_good ||
-	       t->off_callbacks & 1u << g->by_callback ||
-	       (g->inside && (!t->opts.inside_running || t->inside_alone)) ||
+	       t->off_callbacks & 1u << g->by_callback || (g->inside && !g->outside) ||
 	       (g->in_bursts && !t->shedding.bursts_on);
 }
 
-static struct site_group *group_of(struct probed_file *f, enum layer layer,
+static struct site_group *group_of(const struct tracer *t, struct probed_file *f, enum layer layer,
 				   enum callback by_callback, bool inside, bool moments,
 				   bool in_bursts)
 {
@@ -91,6 +90,7 @@ static struct site_group *group_of(struct probed_file *f, enum layer layer,
 	g->layer = layer;
 	g->by_callback = by_callback;
 	g->inside = inside;
+	g->outside = inside && t->opts.inside_running && !t->inside_alone;
 	g->moments = moments;
 	g->in_bursts = in_bursts;
 	return g;
@@ -143,9 +143,10 @@ void tracer_probe_file(struct tracer *t, struct probed_file *f)
 		bool moments = t->opts.counts_hits && site->action == SITE_INSTANT;
 		bool in_bursts = !inside && !moments && shedding_has(t, site->probe);
 		struct site *put = vec_push(
-			&group_of(f, site->layer, by_callback, inside, moments, in_bursts)->sites);
+			&group_of(t, f, site->layer, by_callback, inside, moments, in_bursts)
+				 ->sites);
 		*put = *site;
-		if (inside && t->opts.inside_running)
+		if (inside)
 			put->cookie |= COOKIE_TOLD_INSIDE;
 		f->places += !inside;
 	}

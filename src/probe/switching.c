@@ -192,7 +192,7 @@ void tracer_calls_on(struct tracer *t)
 static bool is_any(const struct tracer *t, const struct site_group *g)
 {
 	(void)t;
-	return !g->inside;
+	return !g->inside || g->outside;
 }
 
 static bool may_be_on(const struct tracer *t, const struct site_group *g)

@@ -69,6 +69,7 @@ struct tracer {
 	struct insider *insider;    /* NULL: the kernel has all probes */
 	uint64_t inside_changed_ns; /* when a process began to tell its calls last */
 	bool inside_alone;	    /* nobody needs the kernel's probes of what is told inside */
+	uint64_t outside_ns;	    /* when somebody of a command needed them last */
 	VEC(struct bpf_link *) clock_links;
 	struct shedding shedding;
 	struct switching switching;

@@ -343,13 +343,15 @@ static void put_probes(struct callers *c, struct caller *who)
 void calls_look(struct session *s, unsigned tick)
 {
 	struct callers *c = s->inside.callers;
-	if (!c || tick % LOOK_TICKS)
+	if (tick % LOOK_TICKS)
 		return;
-	tracer_inside_waiting(s->tracer, ask, c);
-	for (struct caller *who; (who = next_of(c, false));)
-		choose_again(c, who);
-	for (struct caller *who; (who = next_of(c, true));)
-		put_probes(c, who);
+	if (c) {
+		tracer_inside_waiting(s->tracer, ask, c);
+		for (struct caller *who; (who = next_of(c, false));)
+			choose_again(c, who);
+		for (struct caller *who; (who = next_of(c, true));)
+			put_probes(c, who);
+	}
 	tracer_inside_settle(s->tracer);
 }
 

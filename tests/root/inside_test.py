@@ -366,12 +366,51 @@ def _(t):
            "nothing is said of what is missing: %s" % differ(kernel.names, inside.names))
 
 
-@test("a program that is started without the environment: that its calls are missing is said")
+OUTSIDE = "the kernel has the probes of calls that are told inside of others"
+
+
+@test("a program that is started without the environment: the kernel tells its calls, and no other's")
 def _(t):
     options(t)
-    cmd = ["env", "-i", JOB, "arguments", "5"]
-    inside = traced(t, cmd, INSIDE, t.run(cmd))
-    expect(inside.rows or "not recorded" in inside.notes, "nothing is said: %s" % inside.notes)
+    calls_of = {}  # of a job with that number
+    for n in (2, 3, 300):
+        cmd = [JOB, "arguments", str(n)]
+        calls_of[n] = traced(t, cmd, KERNEL, t.run(cmd)).names
+    for line in ("env -i {job} arguments 3",
+                 "{job} arguments 2; env -i {job} arguments 3; {job} arguments 2",
+                 # one that tells runs before, while and after the kernel has its probes
+                 "{job} arguments 300 & env -i {job} arguments 3; {job} arguments 2; wait"):
+        cmd = ["sh", "-c", line.format(job=JOB)]
+        rec = t.record(cmd, *options(t, *INSIDE))
+        expect(sorted(sums(rec.ran.out)) == sorted(sums(t.run(cmd).out)), rec.ran)
+        inside = Calls(t, rec)
+        made = collections.defaultdict(collections.Counter)
+        for row in inside.rows:
+            made[row["pid"]][row["name"]] += 1
+        asked = [calls_of[int(n)] for n in re.findall(r"arguments (\d+)", line)]
+        for calls in made.values():
+            expect(calls in asked, "%s: of %r jobs %r" % (line, asked, made))
+        expect(len(made) == len(asked) and not inside.untold(), "%s: %d jobs; lost %r; %s" % (
+            line, len(made), inside.lost, inside.notes))
+        expect(inside.notes.count(OUTSIDE) == 1, inside.notes)
+
+
+@test("a program that is linked statically: the kernel tells its calls")
+def _(t):
+    if not shutil.which("g++"):
+        skip("g++ is not installed")
+    source, job, catalog = t.path("alone.cc"), t.path("alone"), t.path("alone.yaml")
+    with open(source, "w", encoding="ascii") as f:
+        f.write("int n; __attribute__((noipa)) void count() { n++; }\n"
+                "__attribute__((noipa)) int t_p_called(int a, int b, int c, int d, int e) {\n"
+                "    count(); return a + b + c + d + e; }\n"
+                "int main() { while (n < 700) t_p_called(n, n, n, n, n); }\n")
+    with open(catalog, "w", encoding="ascii") as f:
+        f.write(CATALOG.replace("libinside_torture.so*", "alone").replace("torture.", "alone."))
+    expect(t.run(["g++", "-O2", "-static", "-o", job, source]).status == 0, "g++")
+    calls = Calls(t, t.record([job], *options(t, *INSIDE), "--catalog", catalog))
+    expect(sum(calls.names.values()) == 700 and OUTSIDE in calls.notes, "%r; %s" % (
+        calls.names, calls.notes))
 
 
 # ---- threads ----
@@ -1186,13 +1225,12 @@ def _(t):
 def _(t):
     if not os.path.exists(PYTHON) or t.run([PYTHON, "-c", "import torch"]).status:
         skip("%s has no torch" % PYTHON)
-    for mode in ("stats", "torch=tail,python=stats"):
-        cmd = [PYTHON, "-c", TRAINING]
-        kernel, inside = counted_by_both(t, mode, cmd, layers="torch,python")
-        calls = [collections.Counter(c.calls()) for c in (kernel, inside)]
-        expect(sum(calls[0].values()) > 1000 and calls[0] == calls[1],
-               "%d calls; %s; lost %r, inside %r" % (sum(calls[0].values()), differ(*calls),
-                                                     kernel.lost, inside.lost))
+    kernel, inside = counted_by_both(t, "torch=tail,python=stats", [PYTHON, "-c", TRAINING],
+                                     layers="torch,python")
+    calls = [collections.Counter(c.calls()) for c in (kernel, inside)]
+    expect(sum(calls[0].values()) > 1000 and calls[0] == calls[1],
+           "%d calls; %s; lost %r, inside %r" % (sum(calls[0].values()), differ(*calls),
+                                                 kernel.lost, inside.lost))
 
 
 # ---- bursts ----
