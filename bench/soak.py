@@ -2,13 +2,15 @@
 second, and a `kill -9` of the agent each minute, for as long as is asked.
 
 usage: soak.py EACGM [--seconds S] [--kill-every S] [--jobs N] [--births PER_S] [--out FILE.jsonl]
-               [-- AGENT OPTION...]
+               [--apart] [-- AGENT OPTION...]
 
 A line for each life of the agent: its memory in the last third beside the middle third (the first
 is its start), its descriptors and threads at both, the slowest scrape, how many jobs have steps,
 what was lost; and of its end by `kill -9` how far the store's newest row was behind, how long
 probes stayed in a job, and how long until the next one served. The last life ends by SIGTERM.
-`--kill-every 0` has it live once. --out gets all of it, a JSON object a line.
+`--kill-every 0` has it live once. --out gets all of it, a JSON object a line. --apart: the jobs map
+copies of their files, in a mount namespace, so that other tracers may run: their probes are not
+counted as ours.
 
 Fails (exit status 1, a line for each reason) where memory grew by more than 5 % or above 128 MB,
 descriptors by more than 10 %, a store lacked more than its last second and what a scrape's period may
@@ -18,9 +20,11 @@ every tenth time, else one that ends at once.
 import argparse
 import array
 import collections
+import ctypes
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import statistics
@@ -114,6 +118,29 @@ def probes_go(pid):
         took = time.monotonic() - began
         if not left or took > PROBES_S:
             return took, left
+
+
+def files_of(pid):
+    """All that it has mapped."""
+    with open("/proc/%d/maps" % pid) as f:
+        parts = [line.split(maxsplit=5) for line in f]
+    return sorted({p[5].strip() for p in parts if len(p) == 6 and p[5].startswith("/")})
+
+
+def set_apart(python, folder):
+    """From here on this process and its children see copies of the files that a job maps."""
+    new_namespace = 0x20000  # CLONE_NEWNS
+    if ctypes.CDLL(None, use_errno=True).unshare(new_namespace):
+        sys.exit("--apart: no mount namespace: %s" % os.strerror(ctypes.get_errno()))
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    job = subprocess.Popen([python, "-c", "import sys, torch\nprint(flush=True)\nsys.stdin.read()"],
+                           stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    job.stdout.readline()
+    for i, path in enumerate(files_of(job.pid)):
+        copy = os.path.join(folder, str(i))
+        shutil.copy2(path, copy)
+        subprocess.run(["mount", "--bind", copy, path], check=True)
+    job.communicate()
 
 
 class Store:
@@ -294,9 +321,13 @@ def main():
     a.add_argument("--births", type=float, default=5)
     a.add_argument("--python", default="/usr/bin/python3")
     a.add_argument("--out")
+    a.add_argument("--apart", action="store_true")
     a.add_argument("options", nargs="*")
     with tempfile.TemporaryDirectory(prefix="eacgm-soak-") as folder:
-        soak = Soak(a.parse_args(), folder)
+        o = a.parse_args()
+        if o.apart:
+            set_apart(o.python, folder)
+        soak = Soak(o, folder)
         try:
             soak.run()
         finally:
