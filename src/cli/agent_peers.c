@@ -121,7 +121,7 @@ void agent_peers_freeze(struct agent_peers *p, uint64_t time_ns, const char *why
 	if (p->len)
 		find_comms(p->agent, pid, note);
 	note->id = note->ncomms ? new_id() : 0;
-	snprintf(note->host, sizeof(note->host), "%s", p->agent->host);
+	snprintf(note->host, sizeof(note->host), "%s", p->agent->host[0] ? p->agent->host : "?");
 	snprintf(note->why, sizeof(note->why), "%s", why);
 	enum flight_taken taken = flight_trigger(
 		p->agent->flight,
