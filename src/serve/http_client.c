@@ -421,10 +421,15 @@ static void send_first(struct http_client *c)
 static void on_next(evutil_socket_t fd, short what, void *arg)
 {
 	struct http_client *c = arg;
+	uint64_t now_ns = monotonic_ns();
 	(void)fd;
 	(void)what;
-	if (!c->question && (c->ending || monotonic_ns() >= c->not_before_ns))
+	if (c->question)
+		return;
+	if (c->ending || now_ns >= c->not_before_ns)
 		send_first(c);
+	else /* libevent's clock is coarse: it may call some milliseconds before */
+		send_at(c, c->not_before_ns - now_ns + 1000000);
 }
 
 static void on_due(evutil_socket_t fd, short what, void *arg)
