@@ -76,12 +76,16 @@ def at_once(*nodes):
 
 
 def free_ports(n):
-    """At each of which nobody listens."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _i in range(n)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
+    """At each of which nobody listens, and which nobody is given who asks for any."""
+    found, port = [], 10000 + os.getpid() * 64 % 20000
+    while len(found) < n:
+        port += 1
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+            found.append(port)
+        except OSError:
+            pass
+    return found
 
 
 def url(port):
@@ -179,6 +183,8 @@ def _(t):
     with open(token, "w") as f:
         f.write(TOKEN + "\n")
     ports = free_ports(3)
+    dead = socket.socket()
+    dead.bind(("127.0.0.1", ports[0]))  # does not listen
     slow = socket.create_server(("127.0.0.1", ports[2]))  # takes connections, and says nothing
     peers = [url(ports[0]), "https://127.0.0.1:%d" % ports[1], url(ports[2])]
     one, two = at_once(
@@ -201,6 +207,7 @@ def _(t):
            one.told("failures_total")[peers[1]] == 0, one.told("failures_total"))
     expect(one.a.said().count("cannot push") == 2, one.a.said())
     slow.close()
+    dead.close()
     began = time.monotonic()
     one.a.end()
     expect(time.monotonic() - began < 20, "the end waits")
