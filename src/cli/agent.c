@@ -69,7 +69,7 @@ static void note_error(struct agent *a, const struct session_view *v, const stru
 		return;
 	char *why = xasprintf("%s of %s: %s", live_string(v, e->name), live_string(v, e->entity),
 			      live_string(v, e->text));
-	flight_trigger(a->flight, e->time_ns, why);
+	agent_peers_freeze(a->peers, e->time_ns, why, 0);
 	free(why);
 }
 
@@ -84,7 +84,7 @@ static void look_for_triggers(struct agent *a, const struct session_view *v)
 	}
 	if (freeze_asked && a->flight) {
 		freeze_asked = 0;
-		flight_trigger(a->flight, 0, "SIGUSR1");
+		agent_peers_freeze(a->peers, 0, "SIGUSR1", 0);
 	}
 }
 
@@ -206,6 +206,8 @@ static void on_batch(void *ctx, const struct session_view *v)
 	a->last_batch_ns = now_ns;
 	live_rates_batch(a->rates, v, now_ns, &a->state);
 	live_series_batch(&a->series, v, now_ns);
+	if (a->comms)
+		live_comms_batch(a->comms, v, &a->series);
 	if (a->owners)
 		agent_owners_tick(a->owners, &a->series);
 	a->state.learning = a->detect && !session_detect_judges(a->detect);
@@ -322,7 +324,7 @@ static void on_incident(void *ctx, const struct incident_said *told)
 	if (a->events)
 		push_incident(a, told, (const char *)line.data);
 	if (a->flight && !told->row->ended)
-		flight_trigger(a->flight, told->row->onset_ns, text);
+		agent_peers_freeze(a->peers, told->row->onset_ns, text, told->row->pid);
 	if (a->store)
 		store_incident(a->store, told);
 	const char *cause = incident_text(told, told->row->cause);
@@ -340,6 +342,7 @@ static void on_incident(void *ctx, const struct incident_said *told)
 /* What is asked of others than the state: without its lock. */
 struct beside {
 	struct flight_stats frozen;
+	struct agent_peers_view peers;
 	struct agent_pushed pushed[1 + PROFILE_SERVERS];
 	size_t pushed_len;
 };
@@ -347,8 +350,10 @@ struct beside {
 static void ask_beside(struct agent *a, struct beside *ret)
 {
 	*ret = (struct beside){.pushed_len = 0};
-	if (a->flight)
+	if (a->flight) {
 		flight_stats(a->flight, &ret->frozen);
+		agent_peers_stats(a->peers, &ret->peers);
+	}
 	pthread_mutex_lock(&a->push_lock);
 	if (a->push)
 		agent_push_stats(a->push, &ret->pushed[ret->pushed_len++]);
@@ -369,6 +374,7 @@ static struct agent_view view_of(const struct agent *a, const struct beside *b)
 				   .freezes = a->flight != NULL,
 				   .frozen = b->frozen.files,
 				   .unfrozen = b->frozen.failed,
+				   .peers = &b->peers,
 				   .pushed = b->pushed,
 				   .pushed_len = b->pushed_len};
 }
@@ -583,13 +589,16 @@ static void get_health(void *ctx, const struct http_question *q, struct http_ans
 static void post_freeze(void *ctx, const struct http_question *q, struct http_answer *ret)
 {
 	struct agent *a = ctx;
-	(void)q;
 	if (!a->flight) {
 		ret->status = 404;
 		buf_printf(&ret->body, "nothing is kept: start the agent with --freeze FOLDER\n");
 		return;
 	}
-	flight_trigger(a->flight, 0, "asked by HTTP");
+	if (q->body_len) {
+		agent_peers_note(a->peers, q, ret);
+		return;
+	}
+	agent_peers_freeze(a->peers, 0, "asked by HTTP", 0);
 	ret->status = 202;
 	buf_printf(&ret->body, "will be written\n");
 }
@@ -657,6 +666,7 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 		frozen->ctx = a;
 		frozen->written = on_written;
 		a->flight = flight_new(frozen);
+		a->comms = live_comms_new();
 		a->pages = freeze_pages_new();
 	}
 	if (!stored)
@@ -671,6 +681,7 @@ void agent_close(struct agent *a)
 	agent_owners_free(a->owners);
 	if (a->flight)
 		flight_free(a->flight);
+	live_comms_free(a->comms);
 	freeze_pages_free(a->pages);
 	if (a->flames)
 		agent_flames_free(a->flames);

@@ -8,6 +8,7 @@
 #include "base/outlet.h"
 #include "cli/agent_flames.h"
 #include "cli/agent_owners.h"
+#include "cli/agent_peers.h"
 #include "cli/freeze_page.h"
 #include "cli/notify.h"
 #include "cli/watch_steps.h"
@@ -15,6 +16,7 @@
 #include "serve/http_server.h"
 #include "serve/otlp_events.h"
 #include "session/flight.h"
+#include "session/live_comms.h"
 #include "session/live_judged.h"
 #include "session/live_rates.h"
 #include "session/live_trends.h"
@@ -39,6 +41,8 @@ struct agent {
 	struct session_detect *detect; /* NULL: nothing is judged */
 	struct live_judged *judged;    /* NULL likewise; of any thread */
 	struct flight *flight;	       /* NULL: nothing is frozen; of any thread */
+	struct agent_peers *peers;     /* NULL likewise; set by who opens them, before a session */
+	struct live_comms *comms;      /* NULL likewise; of any thread */
 	struct freeze_pages *pages;    /* of what is; the server's thread's */
 	struct agent_flames *flames;   /* NULL: no stacks are taken; of any thread */
 	struct otlp_events *events;    /* NULL: nothing is pushed; of any thread */

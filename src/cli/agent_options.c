@@ -185,6 +185,56 @@ static int read_age(struct agent_options *o, const struct args *a, struct err *e
 			 e);
 }
 
+static int read_peers(struct agent_options *o, const struct args *a, struct err *e)
+{
+	struct http_url url;
+	size_t n = args_count(a, "peer");
+	int rc = n > AGENT_PEERS ? err_set(e, EINVAL, "more than %d", AGENT_PEERS) : 0;
+	for (size_t i = 0; i < n && !rc; i++) {
+		o->peers.urls[o->peers.len++] = args_nth(a, "peer", i);
+		rc = http_url_parse(&url, args_nth(a, "peer", i), e);
+	}
+	return rc ? err_wrap(e, rc, "--peer") : 0;
+}
+
+static int read_files_of_peers(struct agent_options *o, const struct args *a, struct err *e)
+{
+	(void)e;
+	o->peers.ca_file = args_get(a, "peer-ca");
+	o->peers.token_file = args_get(a, "peer-token-file");
+	return 0;
+}
+
+static bool may_be_told_token(const char *text)
+{
+	struct http_url url;
+	struct err e;
+	bool loopback = false;
+	if (http_url_parse(&url, text, &e))
+		return false;
+	return url.tls || !strcmp(url.host, "localhost") ||
+	       (is_address(url.host, &loopback) && loopback);
+}
+
+int agent_options_check_peers(const struct agent_options *o, struct err *e)
+{
+	if (o->peers.len && !o->frozen.folder)
+		return err_set(e, EINVAL,
+			       "--peer: nothing is frozen that it could be told of: give --freeze "
+			       "FOLDER");
+	for (size_t i = 0; i < o->peers.len; i++) {
+		const char *url = o->peers.urls[i];
+		if (name_is_among(url, o->peers.urls, i))
+			return err_set(e, EINVAL, "--peer: '%s' is given twice", url);
+		if (o->peers.token_file && !may_be_told_token(url))
+			return err_set(e, EINVAL,
+				       "--peer: '%s' would be told the token of --peer-token-file "
+				       "in clear: give https://",
+				       url);
+	}
+	return 0;
+}
+
 static int read_otlp(struct agent_options *o, const struct args *a, struct err *e)
 {
 	struct http_url url;
@@ -371,6 +421,9 @@ static const struct {
 	{"freeze-files", read_files},
 	{"freeze-bytes", read_bytes},
 	{"freeze-age", read_age},
+	{"peer", read_peers},
+	{"peer-ca", read_files_of_peers},
+	{"peer-token-file", read_files_of_peers},
 	{"otlp", read_otlp},
 	{"otlp-interval", read_otlp_interval},
 	{"otlp-header", read_otlp_headers},

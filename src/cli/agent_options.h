@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cli/agent_owners.h"
+#include "cli/agent_peers.h"
 #include "cli/agent_profile.h"
 #include "cli/agent_push.h"
 #include "cli/options.h"
@@ -24,6 +25,7 @@ struct agent_options {
 	uint64_t duration_ns;
 	struct session_detect_options judged;
 	struct flight_options frozen;	/* folder NULL: nothing is */
+	struct peers_wanted peers;	/* that are told of what is */
 	struct otlp_wanted pushed;	/* url NULL: nothing is */
 	struct profile_wanted profiled; /* likewise */
 	struct store_options stored;	/* path NULL: nothing is kept */
@@ -42,6 +44,10 @@ int agent_options_read(struct agent_options *ret, const struct args *a, struct e
 /* Whether it may listen there: TLS wants both of its files, and an address that is no loopback's
  * wants TLS and a token. */
 int agent_options_check_listen(const struct agent_options *o, struct err *e);
+
+/* Whether something is frozen that peers are told of, each once, and whether they may be told the
+ * token: by TLS, or on loopback. */
+int agent_options_check_peers(const struct agent_options *o, struct err *e);
 
 /* Whether there is somebody that profiles of OTLP go to; after what the environment says. */
 int agent_options_check_profiles(const struct agent_options *o, struct err *e);

@@ -15,20 +15,13 @@ static const char *const others[] = {
  * there was none, or is none any more. */
 static const char *const receiver[] = {"otlp", "otlp-interval", "otlp-header", "otlp-ca"};
 
-static bool is_among(const char *name, const char *const *names, size_t n)
-{
-	size_t i = 0;
-	while (i < n && strcmp(names[i], name) != 0)
-		i++;
-	return i < n;
-}
-
 static bool is_taken(const struct args *was, const struct args *now, const char *name)
 {
-	if (is_among(name, receiver, LEN(receiver)))
+	if (name_is_among(name, receiver, LEN(receiver)))
 		return !args_has(now, "otlp-profiles") &&
 		       (strcmp(name, "otlp") != 0 || (args_has(was, name) && args_has(now, name)));
-	return is_among(name, listeners, LEN(listeners)) || is_among(name, others, LEN(others));
+	return name_is_among(name, listeners, LEN(listeners)) ||
+	       name_is_among(name, others, LEN(others));
 }
 
 void agent_changes_make(struct agent_changes *ret, const struct args *was, const struct args *now,
@@ -42,7 +35,7 @@ void agent_changes_make(struct agent_changes *ret, const struct args *was, const
 			continue;
 		struct buf *to = is_taken(was, now, o->name) ? &ret->taken : &ret->anew;
 		buf_printf(to, "%s--%s", to->len ? ", " : "", o->name);
-		ret->listens |= is_among(o->name, listeners, LEN(listeners));
+		ret->listens |= name_is_among(o->name, listeners, LEN(listeners));
 	}
 	buf_byte(&ret->taken, 0);
 	buf_byte(&ret->anew, 0);

@@ -76,6 +76,16 @@ static const struct opt_def options[] = {
 	{0, "freeze-bytes", "BYTES", "What they may take in all: 1 GiB unless told.", NULL, 0},
 	{0, "freeze-age", "TIME", "Files older than that go, as 72h: of any age stay unless told.",
 	 NULL, 0},
+	{0, "peer", "URL",
+	 "Tell this agent of another host, http://HOST:9477, when something is frozen here: it "
+	 "freezes too, where a process has one of the communicators of NCCL that it is of. 64 at "
+	 "most; each has to name the others.",
+	 NULL, OPT_REPEAT},
+	{0, "peer-ca", "FILE", "Authorities that sign for peers at https://, as --otlp-ca.", NULL,
+	 OPT_FILE},
+	{0, "peer-token-file", "FILE",
+	 "Say the token that is in this file to peers: that of their --token-file.", NULL,
+	 OPT_FILE},
 	{0, "otlp", "URL",
 	 "Also push metrics, incidents and steps to a collector or store of OpenTelemetry, by "
 	 "OTLP over HTTP: http://HOST:4318. OTEL_EXPORTER_OTLP_ENDPOINT unless told.",
@@ -233,6 +243,8 @@ static int wanted_make(struct wanted *w, const struct args *given, struct err *e
 		return EXIT_USAGE; /* the file's were checked */
 	if (agent_options_check_profiles(&w->options, e))
 		return blamed(w, given, "otlp-profiles", "otlp-profiles", EXIT_USAGE, e);
+	if (agent_options_check_peers(&w->options, e))
+		return blamed(w, given, "peer", "peer", EXIT_USAGE, e);
 	if (agent_options_check_listen(&w->options, e))
 		return blamed(w, given, "listen", "listen", EXIT_USAGE, e);
 	if (catalog_from_args(&w->catalog, &w->args, e))
@@ -500,6 +512,8 @@ static void on_end(void *ctx)
 static int start_threads(struct running *r, struct err *e)
 {
 	int rc = http_server_start(r->server, e);
+	if (!rc && r->agent.peers)
+		rc = agent_peers_start(r->agent.peers, e);
 	if (!rc && r->agent.store)
 		rc = store_start(r->agent.store, e);
 	if (!rc && r->agent.owners)
@@ -577,6 +591,8 @@ static int run_open(struct running *r, struct wanted *w, struct err *e)
 		rc = open_push(r, w, e);
 	if (!rc && agent_options_profiles(&w->options))
 		rc = open_profile(r, &w->options, e);
+	if (!rc && wanted.frozen)
+		rc = agent_peers_open(&r->agent.peers, &w->options.peers, &r->agent, e);
 	if (!rc) {
 		agent_catch_signal();
 		w->session.live = live;
@@ -612,6 +628,7 @@ static int run_agent(const struct args *given, struct wanted *w, struct err *e)
 		await_closer(&r);
 		agent_push_close(agent_exchange_push(&r.agent, NULL)); /* tells of profiles, too */
 		agent_profile_close(r.agent.profile);
+		agent_peers_close(r.agent.peers);
 		agent_close(&r.agent);
 	}
 	r.now = r.pushing = NULL;

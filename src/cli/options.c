@@ -52,6 +52,14 @@ static unsigned edit_distance(const char *a, const char *b)
 	return d[n][m];
 }
 
+bool name_is_among(const char *name, const char *const *names, size_t n)
+{
+	size_t i = 0;
+	while (i < n && strcmp(names[i], name) != 0)
+		i++;
+	return i < n;
+}
+
 const char *closest_name(const char *word, const char *const *names, size_t n)
 {
 	const char *best = NULL;

@@ -105,5 +105,8 @@ int usage_error(const struct command *cmd, const char *fmt, ...)
 /* Prints "eacgm CMD: sentence"; returns 1. */
 int command_failed(const struct command *cmd, const struct err *e);
 
+/* Whether it is one of n names. */
+bool name_is_among(const char *name, const char *const *names, size_t n);
+
 /* The one of n names that was most likely meant by the word, NULL when none is close. */
 const char *closest_name(const char *word, const char *const *names, size_t n);

@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "serve/http_auth.h"
+
 #define MADE_BYTES  (32u << 20) /* of those that wait here, the newest apart */
 #define QUEUE_BYTES (8u << 20)	/* of those in the client's queue, compressed */
 #define LAST_NS	    3000000000ULL
@@ -54,6 +56,11 @@ void push_client_put(struct push_client *c, struct http_post *p)
 	c->made_bytes += p->body.len;
 	make_room(c);
 	pthread_mutex_unlock(&c->lock);
+}
+
+void push_client_wake(struct push_client *c)
+{
+	http_client_wake(c->client);
 }
 
 static void on_due(void *ctx, struct http_client *client)
@@ -120,9 +127,24 @@ void push_client_stats(struct push_client *c, struct agent_pushed *ret)
 
 /* ---- its life ---- */
 
+static int read_token(struct push_client *c, const char *path, struct err *e)
+{
+	char *token;
+	int rc = http_token_read(&token, path, e);
+	if (rc)
+		return rc;
+	char *pair = xasprintf("Authorization=Bearer %s", token);
+	rc = pairs_add(&c->headers, pair, strlen(pair), false, path, e);
+	free(pair);
+	free(token);
+	return rc;
+}
+
 static int read_headers(struct push_client *c, const struct push_wanted *w, struct err *e)
 {
-	int rc = pairs_add_headers(&c->headers, w->headers, c->o.header_option, e);
+	int rc = w->headers ? pairs_add_headers(&c->headers, w->headers, c->o.header_option, e) : 0;
+	if (!rc && w->token_file)
+		rc = read_token(c, w->token_file, e);
 	if (!rc)
 		rc = pairs_add_list(&c->headers, w->more_headers, c->o.variable, e);
 	if (!rc)
@@ -140,6 +162,7 @@ static int open_client(struct push_client *c, const struct push_wanted *w, struc
 					.interval_ns = w->interval_ns,
 					.timeout_ns = w->timeout_ns,
 					.most_bytes = QUEUE_BYTES,
+					.apart = c->o.rare,
 					.ctx = c,
 					.due = on_due,
 					.taken = on_taken,
@@ -173,7 +196,7 @@ void push_client_close(struct push_client *c)
 {
 	if (!c)
 		return;
-	http_client_close(c->client, LAST_NS);
+	http_client_close(c->client, c->o.rare ? 0 : LAST_NS);
 	for (size_t i = 0; i < c->made.len; i++)
 		post_free(&c->made.data[i]);
 	vec_free(&c->made);

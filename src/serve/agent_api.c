@@ -412,6 +412,27 @@ static json_t *cost_json(const struct live_state *s)
 	return s->job_cpu > 0 ? number_json(s->probe_cpu / s->job_cpu) : json_null();
 }
 
+static json_t *peer_json(const struct agent_peer *p)
+{
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "url", text_json(p->url),
+			 "told", count_json(p->told), "froze", count_json(p->froze), "failures",
+			 count_json(p->failures), "refused", count_json(p->refused), "dropped",
+			 count_json(p->dropped), "waiting", count_json(p->waiting),
+			 "last_told_realtime_ns",
+			 p->taken_realtime_ns ? count_json(p->taken_realtime_ns) : json_null(),
+			 "answer_s", number_json(p->answer_s));
+}
+
+static json_t *peers_json(const struct agent_peers_view *p)
+{
+	json_t *list = json_array(), *notes = json_object();
+	for (size_t i = 0; i < p->len; i++)
+		json_array_append_new(list, peer_json(&p->list[i]));
+	for (int i = 0; i < PEER_ANSWERS; i++)
+		json_object_set_new(notes, agent_peer_answer_name(i), count_json(p->notes[i]));
+	return json_pack("{s:o, s:o}", "told", list, "notes", notes);
+}
+
 json_t *agent_api_self(const struct agent_api_view *v)
 {
 	const struct live_state *s = v->agent.state;
@@ -429,6 +450,8 @@ json_t *agent_api_self(const struct agent_api_view *v)
 	json_object_set_new(ret, "left_out", count_json(v->agent.series->left_out));
 	json_object_set_new(ret, "freezes", json_boolean(v->agent.freezes));
 	json_object_set_new(ret, "frozen", count_json(v->agent.frozen));
+	json_object_set_new(ret, "peers",
+			    v->agent.freezes ? peers_json(v->agent.peers) : json_null());
 	json_object_set_new(ret, "judges", json_boolean(s->judges));
 	json_object_set_new(ret, "learning", json_boolean(s->learning));
 	json_object_set_new(ret, "layers", layers_json(s));

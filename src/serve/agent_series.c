@@ -400,6 +400,72 @@ static void write_pushed(const struct series_sink *x, const struct agent_pushed 
 			write_events(x, &pushed[k]);
 }
 
+/* ---- peers ---- */
+
+const char *agent_peer_answer_name(enum peer_answer answer)
+{
+	static const char *const names[PEER_ANSWERS] = {"frozen", "joined",   "late",
+							"known",  "stranger", "bad"};
+	return names[answer];
+}
+
+static const struct peer_family {
+	const char *name, *help;
+	size_t offset; /* of struct agent_peer */
+} peer_families[] = {
+#define PEER(field) offsetof(struct agent_peer, field)
+	{"eacgm_peer_told_total", "Freezes that another agent was told.", PEER(told)},
+	{"eacgm_peer_froze_total", "Of these: those that it froze as well.", PEER(froze)},
+	{"eacgm_peer_failures_total", "Attempts to tell it that failed.", PEER(failures)},
+	{"eacgm_peer_refused_total", "Freezes that it would not be told.", PEER(refused)},
+	{"eacgm_peer_dropped_total", "Freezes that it could not be told in time.", PEER(dropped)},
+#undef PEER
+};
+
+static void write_peer_counts(const struct series_sink *x, const struct agent_peers_view *p)
+{
+	for (size_t i = 0; i < LEN(peer_families) && p->len; i++) {
+		series_family(x, peer_families[i].name, FAMILY_COUNTER, peer_families[i].help);
+		for (size_t k = 0; k < p->len; k++) {
+			uint64_t value;
+			memcpy(&value, (const char *)&p->list[k] + peer_families[i].offset,
+			       sizeof(value));
+			series_sample(x, &(struct label){"peer", p->list[k].url}, 1, (double)value);
+		}
+	}
+}
+
+/* Of those that took something. */
+static void write_peer_times(const struct series_sink *x, const struct agent_peers_view *p)
+{
+	series_family(x, "eacgm_peer_last_told_seconds", FAMILY_GAUGE,
+		      "When another agent was told last, of the Unix epoch.");
+	for (size_t i = 0; i < p->len; i++)
+		if (p->list[i].taken_realtime_ns)
+			series_sample(x, &(struct label){"peer", p->list[i].url}, 1,
+				      (double)p->list[i].taken_realtime_ns * 1e-9);
+	series_family(x, "eacgm_peer_answer_seconds", FAMILY_GAUGE,
+		      "From what froze here last to that agent's answer.");
+	for (size_t i = 0; i < p->len; i++)
+		if (p->list[i].taken_realtime_ns)
+			series_sample(x, &(struct label){"peer", p->list[i].url}, 1,
+				      p->list[i].answer_s);
+}
+
+static void write_peers(const struct series_sink *x, const struct agent_peers_view *p)
+{
+	write_number(x, "eacgm_peers", FAMILY_GAUGE,
+		     "Other agents that are told of what freezes here.", (double)p->len);
+	write_peer_counts(x, p);
+	if (p->len)
+		write_peer_times(x, p);
+	series_family(x, "eacgm_peer_notes_total", FAMILY_COUNTER,
+		      "What other agents told that they froze, by what became of it here.");
+	for (int i = 0; i < PEER_ANSWERS; i++)
+		series_sample(x, &(struct label){"result", agent_peer_answer_name(i)}, 1,
+			      (double)p->notes[i]);
+}
+
 static void write_own(const struct series_sink *x, const struct agent_view *v)
 {
 	const struct live_state *s = v->state;
@@ -427,6 +493,7 @@ static void write_own(const struct series_sink *x, const struct agent_view *v)
 			     (double)v->frozen);
 		write_number(x, "eacgm_freeze_failures_total", FAMILY_COUNTER,
 			     "Recordings that could not be written.", (double)v->unfrozen);
+		write_peers(x, v->peers);
 	}
 	if (v->pushed_len)
 		write_pushed(x, v->pushed, v->pushed_len);

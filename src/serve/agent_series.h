@@ -7,6 +7,7 @@
 
 #define AGENT_CAUSES	  64
 #define AGENT_CAUSE_BYTES 32
+#define AGENT_PEERS	  64
 
 /* Incidents that have ended their first telling, by cause. */
 struct agent_causes {
@@ -29,6 +30,35 @@ struct agent_pushed {
 	uint64_t made_ns;				     /* what making the last took */
 };
 
+/* What became of a note that another agent froze something. */
+enum peer_answer {
+	PEER_FREEZES,  /* a file comes of it */
+	PEER_JOINS,    /* it belongs to a file of something else, which is not written yet */
+	PEER_LATE,     /* likewise, which is: no file comes of it */
+	PEER_KNOWN,    /* the same note came before, or it is of this agent itself */
+	PEER_STRANGER, /* no process here has one of its communicators */
+	PEER_BAD,      /* it is no note */
+	PEER_ANSWERS,
+};
+
+/* Another agent, that is told of what freezes here. */
+struct agent_peer {
+	const char *url;
+	uint64_t told, froze; /* notes that it took; of these: those that it freezes for */
+	uint64_t failures, refused, dropped, waiting; /* see http_client.h */
+	uint64_t taken_realtime_ns;		      /* when it took the last, 0: none so far */
+	double answer_s; /* from that freeze to its answer; NaN likewise */
+};
+
+struct agent_peers_view {
+	struct agent_peer list[AGENT_PEERS];
+	size_t len;
+	uint64_t notes[PEER_ANSWERS]; /* that came */
+};
+
+/* As in labels and keys: "frozen". */
+const char *agent_peer_answer_name(enum peer_answer answer);
+
 struct agent_view {
 	const struct live_series *series;
 	const struct live_state *state;
@@ -37,8 +67,9 @@ struct agent_view {
 	const char *host; /* the host's name */
 	const char *version;
 	bool freezes; /* the last seconds are kept, and written when something happens: */
-	uint64_t frozen, unfrozen;	   /* files; those that could not be written */
-	const struct agent_pushed *pushed; /* so many receivers: */
+	uint64_t frozen, unfrozen;	      /* files; those that could not be written */
+	const struct agent_peers_view *peers; /* where it freezes */
+	const struct agent_pushed *pushed;    /* so many receivers: */
 	size_t pushed_len;
 	bool dcgm; /* also the names of NVIDIA's dcgm-exporter */
 };

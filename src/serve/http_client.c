@@ -28,8 +28,9 @@
 
 struct waiting {
 	const char *path, *type;
-	char *query;	  /* NULL: none */
-	bool packed;	  /* by who made it */
+	char *query; /* NULL: none */
+	bool packed; /* by who made it */
+	uint64_t until_ns;
 	struct buf body;  /* compressed */
 	size_t raw_bytes; /* before */
 };
@@ -38,9 +39,9 @@ struct http_client {
 	struct http_client_options o;
 	struct http_tls *tls; /* NULL: none */
 	struct event_base *base;
-	struct event *due, *next, *late, *ends, *over;
+	struct event *due, *next, *late, *ends, *over, *wakes;
 	struct evdns_base *dns;
-	int end_fd;
+	int end_fd, wake_fd;
 	pthread_t thread;
 	bool runs;
 	/* of the thread: */
@@ -158,6 +159,7 @@ void http_client_put(struct http_client *c, struct http_post *p)
 	w->type = p->type;
 	w->query = p->query;
 	w->packed = p->packed;
+	w->until_ns = p->until_ns;
 	w->raw_bytes = p->body.len;
 	if (p->packed) {
 		w->body = p->body;
@@ -214,6 +216,7 @@ static void go_on(struct http_client *c)
 {
 	clear_question(c);
 	forget(c, 0);
+	c->stale |= c->o.apart;
 	c->wait_ns = c->not_before_ns = 0;
 	send_at(c, 0);
 }
@@ -390,10 +393,21 @@ static bool ask(struct http_client *c)
 	return r != NULL;
 }
 
+/* Nothing is under way. */
+static void drop_late(struct http_client *c)
+{
+	uint64_t now_ns = monotonic_ns();
+	while (c->queue.len && c->queue.data[0].until_ns && c->queue.data[0].until_ns < now_ns) {
+		forget(c, 0);
+		COUNT(c, dropped, 1);
+	}
+}
+
 static void send_first(struct http_client *c)
 {
 	if (c->stale)
 		free_connection(c);
+	drop_late(c);
 	if (!c->queue.len && c->ending)
 		event_base_loopbreak(c->base);
 	if (!c->queue.len)
@@ -407,10 +421,15 @@ static void send_first(struct http_client *c)
 static void on_next(evutil_socket_t fd, short what, void *arg)
 {
 	struct http_client *c = arg;
+	uint64_t now_ns = monotonic_ns();
 	(void)fd;
 	(void)what;
-	if (!c->question && (c->ending || monotonic_ns() >= c->not_before_ns))
+	if (c->question)
+		return;
+	if (c->ending || now_ns >= c->not_before_ns)
 		send_first(c);
+	else /* libevent's clock is coarse: it may call some milliseconds before */
+		send_at(c, c->not_before_ns - now_ns + 1000000);
 }
 
 static void on_due(evutil_socket_t fd, short what, void *arg)
@@ -420,6 +439,23 @@ static void on_due(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	c->o.due(c->o.ctx, c);
 	if (!c->question && monotonic_ns() >= c->not_before_ns)
+		send_at(c, 0);
+}
+
+void http_client_wake(struct http_client *c)
+{
+	eventfd_write(c->wake_fd, 1);
+}
+
+static void on_wake(evutil_socket_t fd, short what, void *arg)
+{
+	struct http_client *c = arg;
+	eventfd_t times;
+	(void)what;
+	eventfd_read(fd, &times);
+	c->o.due(c->o.ctx, c);
+	c->wait_ns = c->not_before_ns = 0;
+	if (!c->question)
 		send_at(c, 0);
 }
 
@@ -435,6 +471,7 @@ static void on_end(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	c->ending = true;
 	event_del(c->due);
+	event_del(c->wakes);
 	event_add(c->over, &most);
 	c->o.due(c->o.ctx, c);
 	if (!c->question)
@@ -465,6 +502,7 @@ static int make(struct http_client *c, struct err *e)
 	if (rc)
 		return rc;
 	c->end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	c->base = event_base_new();
 	if (c->base) {
 		c->due = event_new(c->base, -1, EV_PERSIST, on_due, c);
@@ -472,9 +510,11 @@ static int make(struct http_client *c, struct err *e)
 		c->late = evtimer_new(c->base, on_late, c);
 		c->over = evtimer_new(c->base, on_over, c);
 		c->ends = event_new(c->base, c->end_fd, EV_READ, on_end, c);
+		c->wakes = event_new(c->base, c->wake_fd, EV_READ | EV_PERSIST, on_wake, c);
 	}
-	if (c->end_fd < 0 || !c->ends || !c->due || !c->next || !c->late || !c->over ||
-	    event_add(c->ends, NULL) || event_add(c->due, &interval))
+	if (c->end_fd < 0 || c->wake_fd < 0 || !c->ends || !c->wakes || !c->due || !c->next ||
+	    !c->late || !c->over || event_add(c->ends, NULL) || event_add(c->wakes, NULL) ||
+	    event_add(c->due, &interval))
 		return err_set(e, ENOMEM, "cannot start the HTTP client");
 	return 0;
 }
@@ -483,7 +523,7 @@ int http_client_open(struct http_client **ret, const struct http_client_options 
 {
 	struct http_client *c = xcalloc(1, sizeof(*c));
 	c->o = *o;
-	c->end_fd = -1;
+	c->end_fd = c->wake_fd = -1;
 	c->family = AF_INET;
 	c->random = realtime_ns();
 	pthread_mutex_init(&c->lock, NULL);
@@ -504,7 +544,7 @@ int http_client_start(struct http_client *c, struct err *e)
 
 static void free_events(struct http_client *c)
 {
-	struct event *events[] = {c->due, c->next, c->late, c->ends, c->over};
+	struct event *events[] = {c->due, c->next, c->late, c->ends, c->over, c->wakes};
 	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
 		if (events[i])
 			event_free(events[i]);
@@ -531,6 +571,8 @@ void http_client_close(struct http_client *c, uint64_t most_ns)
 	http_tls_free(c->tls);
 	if (c->end_fd >= 0)
 		close(c->end_fd);
+	if (c->wake_fd >= 0)
+		close(c->wake_fd);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }

@@ -28,6 +28,9 @@ struct http_post {
 	const char *type; /* Content-Type, likewise */
 	char *query;	  /* "?a=b" behind the path, malloc'ed; NULL: none */
 	bool packed;	  /* the body is compressed in its own way: it goes as it is */
+	/* CLOCK_MONOTONIC: an attempt that would begin later is none, and it is dropped; 0: it is
+	 * tried as long as there is room for it. */
+	uint64_t until_ns;
 	struct buf body;
 };
 
@@ -39,6 +42,8 @@ struct http_client_options {
 	size_t headers_len;
 	uint64_t interval_ns, timeout_ns;
 	size_t most_bytes; /* of all that wait, compressed */
+	bool apart; /* each body over a connection of its own: of one that was kept for long nobody
+		     * knows whether its other end is still there */
 	void *ctx;
 	/* Each interval, and when the client is closed, on its thread: http_client_put what there
 	 * is. */
@@ -54,13 +59,16 @@ struct http_client_stats {
 		raw_bytes; /* bodies that were taken; bytes on the wire, before */
 	uint64_t failures; /* attempts that are, or will be, made again */
 	uint64_t refused;  /* bodies that the server will never take */
-	uint64_t dropped;  /* bodies that found no room */
+	uint64_t dropped;  /* bodies that found no room, or came too late */
 	uint64_t waiting, waiting_bytes;
 };
 
 /* The options' strings live as long as it. Starts no thread: what files say is read here. */
 int http_client_open(struct http_client **ret, const struct http_client_options *o, struct err *e);
 int http_client_start(struct http_client *c, struct err *e);
+/* From any thread: as if the interval were over; and what waits is tried again at once, unless an
+ * answer is waited for. */
+void http_client_wake(struct http_client *c);
 /* On the client's thread. Takes the body and the query. */
 void http_client_put(struct http_client *c, struct http_post *p);
 /* From any thread. */

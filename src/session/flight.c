@@ -39,6 +39,7 @@ struct flight {
 	/* the writer's, or the looker's while there is none */
 	struct row_window *copy;
 	struct flight_mark mark;
+	uint64_t id;
 	atomic_bool written;
 
 	pthread_mutex_t lock; /* of all below */
@@ -77,23 +78,42 @@ static bool belongs_to_last(const struct flight *f, uint64_t time_ns)
 	return (f->any && apart_ns < f->options.least_apart_ns) || f->npending == PENDING_MOST;
 }
 
-void flight_trigger(struct flight *f, uint64_t time_ns, const char *why)
+/* The lock is held, and one is pending. */
+static void join_last(struct flight *f, const struct flight_cause *c, uint64_t time_ns)
+{
+	struct flight_freeze *last = &f->pending[f->npending - 1];
+	if (c->is_known && c->id && (!last->id || c->id < last->id))
+		last->id = c->id;
+	mark(last, time_ns, c->why);
+}
+
+/* The lock is held. */
+static void add_pending(struct flight *f, const struct flight_cause *c, uint64_t time_ns)
+{
+	struct flight_freeze *z = &f->pending[f->npending++];
+	f->any = true;
+	f->last_ns = time_ns;
+	*z = (struct flight_freeze){.id = c->id};
+	mark(z, time_ns, c->why);
+}
+
+enum flight_taken flight_trigger(struct flight *f, const struct flight_cause *c)
 {
 	uint64_t now_ns = monotonic_ns();
-	time_ns = time_ns && time_ns < now_ns ? time_ns : now_ns;
+	uint64_t time_ns = c->time_ns && c->time_ns < now_ns ? c->time_ns : now_ns;
+	enum flight_taken ret = FLIGHT_OWN;
 	pthread_mutex_lock(&f->lock);
 	f->stats.triggers++;
 	if (belongs_to_last(f, time_ns)) {
 		f->stats.joined++;
-		if (f->npending)
-			mark(&f->pending[f->npending - 1], time_ns, why);
-	} else {
-		f->any = true;
-		f->last_ns = time_ns;
-		f->pending[f->npending] = (struct flight_freeze){0};
-		mark(&f->pending[f->npending++], time_ns, why);
+		ret = f->npending ? FLIGHT_JOINS : FLIGHT_LATE;
 	}
+	if (ret == FLIGHT_JOINS)
+		join_last(f, c, time_ns);
+	else if (ret == FLIGHT_OWN)
+		add_pending(f, c, time_ns);
 	pthread_mutex_unlock(&f->lock);
+	return ret;
 }
 
 void flight_limit(struct flight *f, const struct flight_options *o)
@@ -157,7 +177,7 @@ static void *write_copy(void *arg)
 	char *path;
 	uint64_t time_ns = realtime_ns() - (monotonic_ns() - f->mark.time_ns);
 	const struct flight_options o = options_of(f);
-	int rc = flight_file_write(&o, f->copy, time_ns, &path, &e);
+	int rc = flight_file_write(&o, f->copy, time_ns, f->id, &path, &e);
 	row_window_free(f->copy);
 	f->copy = NULL;
 	flight_files_bound(&o, rc ? NULL : path);
@@ -220,6 +240,7 @@ static void freeze(struct flight *f, const struct flight_freeze *z)
 {
 	struct flight_span span = span_of(f, z->marks[0].time_ns);
 	f->mark = z->marks[0];
+	f->id = z->id;
 	f->copy = flight_copy(live_window_as_taken(f->window), &f->kept, &span, z);
 	start_writer(f);
 }

@@ -46,9 +46,24 @@ void flight_free(struct flight *f);
 void flight_batch(void *flight, const struct session_view *v);
 void flight_end(void *flight, const struct session_view *v);
 
-/* From any thread; time_ns: CLOCK_MONOTONIC, 0 or what is to come = now. why: one sentence, of
- * which some 200 bytes are kept. Never waits for a disk. */
-void flight_trigger(struct flight *f, uint64_t time_ns, const char *why);
+struct flight_cause {
+	uint64_t time_ns; /* CLOCK_MONOTONIC, 0 or what is to come = now */
+	const char *why;  /* one sentence, of which some 200 bytes are kept */
+	/* What files of several hosts that are of the same have in common, 0: nothing. It is in the
+	 * file's name and in its meta frozen_id. Of several causes of one file the smallest is:
+	 * hosts that told each other choose the same one. */
+	uint64_t id;
+	bool is_known; /* others have the id already; else it is none unless a file comes of it */
+};
+
+enum flight_taken {
+	FLIGHT_OWN,   /* a file comes of it */
+	FLIGHT_JOINS, /* belongs to the file of another, which is not written yet */
+	FLIGHT_LATE,  /* likewise, which is */
+};
+
+/* From any thread. Never waits for a disk. */
+enum flight_taken flight_trigger(struct flight *f, const struct flight_cause *c);
 
 /* From any thread: before_ns, after_ns, most_files, most_bytes and most_age_ns are o's from now on.
  */
@@ -57,8 +72,9 @@ void flight_limit(struct flight *f, const struct flight_options *o);
 
 /* A file in the folder with a name as ours have. */
 struct flight_found {
-	char name[FLIGHT_NAME_BYTES]; /* "freeze-20261126T193634Z-1.eacgm" */
-	uint64_t time_ns;	      /* CLOCK_REALTIME, by its name: whole seconds */
+	/* "freeze-20261126T193634Z-1.eacgm", with an id "freeze-...-1-00ab54a98ceb1f0a.eacgm" */
+	char name[FLIGHT_NAME_BYTES];
+	uint64_t time_ns; /* CLOCK_REALTIME, by its name: whole seconds */
 	uint64_t bytes;
 };
 

@@ -405,6 +405,11 @@ static void add_metas(struct copying *c, const struct flight_freeze *freeze)
 	add_number(c, "frozen_at_ns", freeze->marks[0].time_ns);
 	add_number(c, "frozen_from_ns", c->span->whole_ns);
 	add_number(c, "frozen_triggers", freeze->triggers);
+	if (freeze->id) {
+		char id[32];
+		snprintf(id, sizeof(id), FLIGHT_ID, freeze->id);
+		add_meta(c, "frozen_id", id);
+	}
 }
 
 static void add_marks(struct copying *c, const struct flight_freeze *freeze)

@@ -27,6 +27,7 @@ struct our_file {
 	char name[NAME_BYTES];
 	uint64_t time_ns; /* by its name */
 	uint32_t number;
+	uint64_t id; /* 0: none */
 	uint64_t bytes;
 };
 
@@ -37,13 +38,16 @@ struct our_files {
 
 /* ---- names ---- */
 
-static void print_name(char ret[static NAME_BYTES], uint64_t time_ns, uint32_t number)
+static void print_name(char ret[static NAME_BYTES], uint64_t time_ns, uint32_t number, uint64_t id)
 {
 	time_t seconds = (time_t)(time_ns / SECOND_NS);
 	struct tm tm;
 	gmtime_r(&seconds, &tm);
 	size_t n = strftime(ret, NAME_BYTES, "freeze-%Y%m%dT%H%M%SZ-", &tm);
-	snprintf(ret + n, NAME_BYTES - n, "%" PRIu32 ".eacgm", number);
+	n += (size_t)snprintf(ret + n, NAME_BYTES - n, "%" PRIu32, number);
+	if (id)
+		n += (size_t)snprintf(ret + n, NAME_BYTES - n, "-" FLIGHT_ID, id);
+	snprintf(ret + n, NAME_BYTES - n, ".eacgm");
 }
 
 /* Whether it is the name that a file of ours of some time has. */
@@ -51,17 +55,20 @@ static bool parse_name(struct our_file *ret, const char *name)
 {
 	struct tm tm = {0};
 	unsigned number;
+	uint64_t id = 0;
+	/* without an id seven are found; that all else fits is seen where it is printed again */
 	if (strlen(name) >= sizeof(ret->name) ||
-	    sscanf(name, "freeze-%4d%2d%2dT%2d%2d%2dZ-%3u.eacgm", &tm.tm_year, &tm.tm_mon,
-		   &tm.tm_mday, &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &number) != 7)
+	    sscanf(name, "freeze-%4d%2d%2dT%2d%2d%2dZ-%3u-%16" SCNx64 ".eacgm", &tm.tm_year,
+		   &tm.tm_mon, &tm.tm_mday, &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &number, &id) < 7)
 		return false;
 	tm.tm_year -= 1900;
 	tm.tm_mon -= 1;
 	time_t seconds = timegm(&tm);
 	if (seconds < 0)
 		return false;
-	*ret = (struct our_file){.time_ns = (uint64_t)seconds * SECOND_NS, .number = number};
-	print_name(ret->name, ret->time_ns, number);
+	*ret = (struct our_file){
+		.time_ns = (uint64_t)seconds * SECOND_NS, .number = number, .id = id};
+	print_name(ret->name, ret->time_ns, number, id);
 	return !strcmp(ret->name, name);
 }
 
@@ -225,12 +232,12 @@ int flight_file_read(const struct flight_options *o, const char *name, uint64_t 
 
 /* ---- a file ---- */
 
-static char *free_path(const struct flight_options *o, uint64_t time_ns)
+static char *free_path(const struct flight_options *o, uint64_t time_ns, uint64_t id)
 {
 	char name[NAME_BYTES];
 	struct stat st;
 	for (uint32_t number = 1;; number++) {
-		print_name(name, time_ns, number);
+		print_name(name, time_ns, number, id);
 		char *path = xasprintf("%s/%s", o->folder, name);
 		if (number == NUMBER_MOST || lstat(path, &st))
 			return path;
@@ -284,12 +291,12 @@ static int write_all(struct rec_writer *w, struct row_window *rows, struct err *
 }
 
 int flight_file_write(const struct flight_options *o, struct row_window *rows, uint64_t time_ns,
-		      char **ret_path, struct err *e)
+		      uint64_t id, char **ret_path, struct err *e)
 {
 	struct rec_writer_options options = {.owner = o->owner, .named_when_told = true};
 	struct rec_writer *w = NULL;
 	make_folder(o);
-	*ret_path = free_path(o, time_ns);
+	*ret_path = free_path(o, time_ns, id);
 	int rc = rec_writer_open(&w, *ret_path, &options, e);
 	if (rc)
 		return rc;

@@ -6,6 +6,7 @@
 #include "session/flight.h"
 
 #define FLIGHT_WHY_BYTES 256
+#define FLIGHT_ID	 "%016" PRIx64
 #define FLIGHT_MARKS	 16 /* triggers of a file that have an event; all are counted */
 
 struct flight_mark {
@@ -15,6 +16,7 @@ struct flight_mark {
 
 /* What a file is to be of. */
 struct flight_freeze {
+	uint64_t id;	   /* 0: none */
 	uint64_t triggers; /* that it is for */
 	size_t nmarks;	   /* one at least: the first is what it is called by */
 	struct flight_mark marks[FLIGHT_MARKS];
@@ -62,9 +64,9 @@ struct row_window *flight_copy(const struct row_source *rows, const struct fligh
 /* ---- flight_file.c ---- */
 
 /* Writes it into the folder. *ret_path is how the file is called, malloc'ed, also where it could
- * not be written. time_ns: CLOCK_REALTIME of the trigger. */
+ * not be written. time_ns: CLOCK_REALTIME of the trigger; id: as in its freeze. */
 int flight_file_write(const struct flight_options *o, struct row_window *rows, uint64_t time_ns,
-		      char **ret_path, struct err *e);
+		      uint64_t id, char **ret_path, struct err *e);
 /* Takes away what is over the limits; newest: the path of a file that stays, or NULL. */
 void flight_files_bound(const struct flight_options *o, const char *newest);
 /* As flight_files and flight_files_open. */

@@ -70,6 +70,10 @@ static const char whole[] = "listen: \"[::1]:9999\"\n"
 			    "  files: 7\n"
 			    "  max_bytes: 2000000\n"
 			    "  max_age: 72h\n"
+			    "peers:\n"
+			    "  urls: [https://node2:9477, \"https://[fd00::3]:9477\"]\n"
+			    "  ca: /etc/eacgm/peers.pem\n"
+			    "  token_file: /etc/eacgm/peers-token\n"
 			    "otlp:\n"
 			    "  url: https://collector.example/otlp\n"
 			    "  interval: 30s\n"
@@ -119,6 +123,10 @@ static void every_key(void **state)
 	assert_int_equal(o.frozen.most_files, 7);
 	assert_int_equal(o.frozen.most_bytes, 2000000);
 	assert_int_equal(o.frozen.most_age_ns, 72 * 3600000000000ULL);
+	assert_int_equal(o.peers.len, 2);
+	assert_string_equal(o.peers.urls[1], "https://[fd00::3]:9477");
+	assert_string_equal(o.peers.ca_file, "/etc/eacgm/peers.pem");
+	assert_string_equal(o.peers.token_file, "/etc/eacgm/peers-token");
 	assert_null(o.owners.kubelet);
 	assert_string_equal(o.owners.runtime, "/run/k3s/containerd/containerd.sock");
 	assert_true(!o.owners.kubelet_usual && !o.owners.runtime_usual);
@@ -161,6 +169,7 @@ static void nothing_told(void **state)
 		assert_string_equal(o.where.address, "127.0.0.1");
 		assert_true(o.where.port == 9477 && o.budget == 0.01 && o.dcgm && !o.detects);
 		assert_null(o.frozen.folder);
+		assert_int_equal(o.peers.len, 0);
 		assert_null(o.pushed.to.url);
 		assert_false(agent_options_profiles(&o));
 		assert_true(o.owners.kubelet_usual && o.owners.runtime_usual);
@@ -219,12 +228,14 @@ static void keys(void **state)
 	fails("folder: x\n", "a.yaml:1:1: folder: unknown key (known: listen, tls, token_file, "
 			     "target, layers, probes, "
 			     "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-			     "freeze, otlp, pprof, parca, profile_interval, store, kubernetes, "
+			     "freeze, peers, otlp, pprof, parca, profile_interval, store, "
+			     "kubernetes, "
 			     "hpc_job_mapping_dir, dcgm, duration)");
 	fails("freeze.folder: x\n",
 	      "a.yaml:1:1: freeze.folder: unknown key (known: listen, tls, token_file, target, "
 	      "layers, probes, catalogs, everything, budget, detect, "
-	      "alarms_per_hour, least_effect, freeze, otlp, pprof, parca, profile_interval, store, "
+	      "alarms_per_hour, least_effect, freeze, peers, otlp, pprof, parca, profile_interval, "
+	      "store, "
 	      "kubernetes, hpc_job_mapping_dir, "
 	      "dcgm, duration)");
 	fails("budget: 1%\nlayers: all\nbudget: 2%\n",
@@ -260,6 +271,8 @@ static void values(void **state)
 	fails("pprof:\n  url: ftp://x\n",
 	      "a.yaml:2:8: pprof.url: 'ftp://x' is no http://HOST:PORT or "
 	      "https://HOST:PORT");
+	fails("peers:\n  urls: [http://x, node2]\n",
+	      "a.yaml:2:20: peers.urls: 'node2' is no http://HOST:PORT or https://HOST:PORT");
 	fails("otlp: http://x\n", "a.yaml:1:7: otlp: expected keys and values, found text");
 	fails("kubernetes: {runtime_socket: cri.sock}\n",
 	      "a.yaml:1:30: kubernetes.runtime_socket: 'cri.sock' is neither an absolute path nor "
@@ -306,6 +319,40 @@ static void where_it_may_listen(void **state)
 	}
 }
 
+static void whom_it_may_tell(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text, *says; /* NULL: it may */
+	} cases[] = {
+		{"freeze: {folder: /f}\npeers: {urls: http://node2:9477}\n", NULL},
+		{"freeze: {folder: /f}\n"
+		 "peers: {urls: [http://127.0.0.1:1, \"http://[::1]:1\", http://localhost:1, "
+		 "https://node2], token_file: /t}\n",
+		 NULL},
+		{"freeze: {folder: /f}\npeers: {urls: [http://127.0.0.1:1, http://node2:9477], "
+		 "token_file: /t}\n",
+		 "--peer: 'http://node2:9477' would be told the token of --peer-token-file in "
+		 "clear: give https://"},
+		{"freeze: {folder: /f}\npeers: {urls: [http://a:1, http://b:1, http://a:1]}\n",
+		 "--peer: 'http://a:1' is given twice"},
+		{"peers: {urls: http://node2:9477}\n",
+		 "--peer: nothing is frozen that it could be told of: give --freeze FOLDER"},
+		{"peers: {ca: /c, token_file: /t}\n", NULL},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct agent_config c;
+		struct agent_options o;
+		struct args a;
+		struct err e = {""};
+		read_both(&o, &a, &c, cases[i].text, 0, NULL);
+		assert_int_equal(agent_options_check_peers(&o, &e), cases[i].says ? -EINVAL : 0);
+		assert_string_equal(e.msg, cases[i].says ? cases[i].says : "");
+		args_free(&a);
+		agent_config_free(&c);
+	}
+}
+
 static void files(void **state)
 {
 	(void)state;
@@ -314,7 +361,7 @@ static void files(void **state)
 	fails("a: &x b\n",
 	      "a.yaml:1:1: a: unknown key (known: listen, tls, token_file, target, layers, probes, "
 	      "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-	      "freeze, otlp, pprof, parca, profile_interval, store, kubernetes, "
+	      "freeze, peers, otlp, pprof, parca, profile_interval, store, kubernetes, "
 	      "hpc_job_mapping_dir, dcgm, duration)");
 	fails("listen: &x b\n", "a.yaml:1:9: anchors (&name) are not supported");
 	fails("listen: *x\n", "a.yaml:1:9: aliases (*name) are not supported");
@@ -369,8 +416,8 @@ static void the_pages_example(void **state)
 		if (strcmp(o->name, "config") != 0 && strncmp(o->name, "freeze", 6) != 0 &&
 		    strncmp(o->name, "otlp-", 5) != 0 && strncmp(o->name, "pprof-", 6) != 0 &&
 		    strncmp(o->name, "parca-", 6) != 0 && strncmp(o->name, "store", 5) != 0 &&
-		    strncmp(o->name, "tls-", 4) != 0 && strcmp(o->name, "no-dcgm") != 0 &&
-		    strcmp(o->name, "all") != 0) {
+		    strncmp(o->name, "peer-", 5) != 0 && strncmp(o->name, "tls-", 4) != 0 &&
+		    strcmp(o->name, "no-dcgm") != 0 && strcmp(o->name, "all") != 0) {
 			char *at = key;
 			while ((at = strchr(at, '-')))
 				*at = '_';
@@ -452,6 +499,7 @@ int main(void)
 		cmocka_unit_test(keys),
 		cmocka_unit_test(values),
 		cmocka_unit_test(where_it_may_listen),
+		cmocka_unit_test(whom_it_may_tell),
 		cmocka_unit_test(files),
 		cmocka_unit_test(blame),
 		cmocka_unit_test(the_pages_example),

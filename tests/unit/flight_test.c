@@ -164,6 +164,16 @@ static void call(uint64_t start_ns, uint64_t dur_ns)
 				   .stack = 901});
 }
 
+static enum flight_taken trigger(uint64_t time_ns, const char *why)
+{
+	return flight_trigger(f, &(struct flight_cause){.time_ns = time_ns, .why = why});
+}
+
+static enum flight_taken trigger_of(uint64_t time_ns, uint64_t id, bool is_known)
+{
+	return flight_trigger(f, &(struct flight_cause){time_ns, "why", id, is_known});
+}
+
 /* ---- files ---- */
 
 static struct rec_reader *open_told(void)
@@ -235,7 +245,7 @@ static void a_file_has_the_rows_around_its_trigger(void **state)
 	PUT(samples, (struct m_sample){.time_ns = 500 * MS, .thread = 71, .stack = 901});
 	PUT(events, (struct m_event){299 * MS, text("gpu 0"), text("early"), 0});
 	pass(700 * MS);
-	flight_trigger(f, TRIGGER_NS, "torch is slow");
+	trigger(TRIGGER_NS, "torch is slow");
 	pass(LATER_NS);
 	end_session();
 	assert_int_equal(told.files, 1);
@@ -267,7 +277,7 @@ static void numbers_mean_what_they_meant(void **state)
 	call(450 * MS, 5);
 	PUT(counters, (struct m_counter){400 * MS, 1, 0.5});
 	pass(700 * MS);
-	flight_trigger(f, TRIGGER_NS, "why");
+	trigger(TRIGGER_NS, "why");
 	end_session();
 	struct rec_reader *r = open_told();
 	const struct rec_tables *t = rec_tables(r);
@@ -303,12 +313,13 @@ static void a_file_says_what_it_is_of(void **state)
 	put_names();
 	call(450 * MS, 5);
 	pass(700 * MS);
-	flight_trigger(f, TRIGGER_NS, "why");
+	trigger(TRIGGER_NS, "why");
 	end_session();
 	struct rec_reader *r = open_told();
 	const struct rec_tables *t = rec_tables(r);
 	assert_string_equal(rec_meta(t, "host"), "node7");
 	assert_string_equal(rec_meta(t, "frozen_why"), "why");
+	assert_null(rec_meta(t, "frozen_id"));
 	assert_int_equal(meta_number(t, "frozen_at_ns"), TRIGGER_NS);
 	assert_int_equal(meta_number(t, "frozen_from_ns"), 300 * MS);
 	assert_int_equal(meta_number(t, "frozen_triggers"), 1);
@@ -334,7 +345,7 @@ static void what_is_not_whole_is_told(void **state)
 	for (uint64_t i = 0; i < 60000; i++) /* 5 MB of the time from 290 ms on */
 		call(290 * MS + i * 3000, 10);
 	pass(700 * MS);
-	flight_trigger(f, TRIGGER_NS, "why");
+	trigger(TRIGGER_NS, "why");
 	end_session();
 	struct rec_reader *r = open_told();
 	const struct rec_tables *t = rec_tables(r);
@@ -365,7 +376,7 @@ static void what_comes_after_does_not_drive_out_what_was_before(void **state)
 	for (uint64_t i = 0; i < 20000; i++)
 		call(300 * MS + i * 10000, 10);
 	pass(500 * MS);
-	flight_trigger(f, TRIGGER_NS, "why");
+	trigger(TRIGGER_NS, "why");
 	for (uint64_t i = 0; i < 60000; i++) {
 		call(500 * MS + i * 1000, 10);
 		if (i % 1000 == 999)
@@ -399,7 +410,7 @@ static void losses_of_its_time_are_told(void **state)
 	pass(400 * MS);
 	call(450 * MS, 5);
 	pass(480 * MS);
-	flight_trigger(f, TRIGGER_NS, "why");
+	trigger(TRIGGER_NS, "why");
 	pass(600 * MS);
 	end_session();
 	struct rec_reader *r = open_told();
@@ -440,7 +451,7 @@ static void what_was_off_is_told(void **state)
 	PUT(windows, (struct m_window){.start_ns = 390 * MS, .end_ns = 420 * MS});
 	coverage(130, 370, 3);
 	pass(550 * MS);
-	flight_trigger(f, TRIGGER_NS, "a test");
+	trigger(TRIGGER_NS, "a test");
 	pass(LATER_NS);
 	end_session();
 	struct rec_reader *r = open_told();
@@ -466,9 +477,9 @@ static void triggers_that_are_near_make_one_file(void **state)
 	begin_with((struct flight_options){.least_apart_ns = 80 * MS});
 	put_names();
 	pass(450 * MS);
-	flight_trigger(f, 400 * MS, "first");
-	flight_trigger(f, 450 * MS, "second");
-	flight_trigger(f, 490 * MS, "a file of its own");
+	trigger(400 * MS, "first");
+	trigger(450 * MS, "second");
+	trigger(490 * MS, "a file of its own");
 	pass(LATER_NS);
 	pass(LATER_NS);
 	end_session();
@@ -487,9 +498,38 @@ static void triggers_that_are_near_make_one_file(void **state)
 	assert_string_equal(rec_meta(t, "frozen_why"), "first");
 	assert_int_equal(meta_number(t, "frozen_triggers"), 2);
 	rec_close(r);
-	flight_trigger(f, 480 * MS, "that has its file");
+	trigger(480 * MS, "that has its file");
 	flight_stats(f, &st);
 	assert_int_equal(st.joined, 2);
+	end();
+}
+
+/* Of those that others know the smallest is. */
+static void a_file_has_the_id_that_others_know(void **state)
+{
+	(void)state;
+	begin_with((struct flight_options){.least_apart_ns = 80 * MS});
+	put_names();
+	pass(450 * MS);
+	assert_int_equal(trigger_of(400 * MS, 0x70, false), FLIGHT_OWN);
+	assert_int_equal(trigger_of(410 * MS, 0x10, false), FLIGHT_JOINS); /* nobody was told */
+	assert_int_equal(trigger_of(420 * MS, 0x20, true), FLIGHT_JOINS);
+	assert_int_equal(trigger_of(420 * MS, 0x30, true), FLIGHT_JOINS);
+	assert_int_equal(trigger_of(420 * MS, 0, true), FLIGHT_JOINS);
+	end_session();
+	assert_int_equal(trigger_of(430 * MS, 0x01, true), FLIGHT_LATE);
+	assert_int_equal(told.files, 1);
+	assert_non_null(strstr(told.path, "Z-1-0000000000000020.eacgm"));
+	struct rec_reader *r = open_told();
+	assert_string_equal(rec_meta(rec_tables(r), "frozen_id"), "0000000000000020");
+	rec_close(r);
+	struct flight_found found[2];
+	uint64_t bytes;
+	assert_int_equal(flight_files(f, found, 2), 1);
+	assert_string_equal(found[0].name, strrchr(told.path, '/') + 1);
+	int fd = flight_files_open(f, found[0].name, &bytes);
+	assert_true(fd >= 0 && bytes == found[0].bytes);
+	close(fd);
 	end();
 }
 
@@ -500,7 +540,7 @@ static void no_more_wait_than_there_is_room_for(void **state)
 	begin_with((struct flight_options){0});
 	put_names();
 	for (unsigned i = 0; i < 1000; i++)
-		flight_trigger(f, (100 + i % 300) * MS, "again");
+		trigger((100 + i % 300) * MS, "again");
 	pass(450 * MS);
 	end_session();
 	flight_stats(f, &st);
@@ -517,7 +557,7 @@ static void the_end_writes_what_waits(void **state)
 	put_names();
 	call(450 * MS, 5);
 	pass(510 * MS);
-	flight_trigger(f, TRIGGER_NS, "at the end");
+	trigger(TRIGGER_NS, "at the end");
 	assert_int_equal(told.files, 0);
 	end_session();
 	assert_int_equal(told.files, 1);
@@ -536,8 +576,8 @@ static void what_cannot_be_written_is_told(void **state)
 	put_names();
 	call(450 * MS, 5);
 	pass(510 * MS);
-	flight_trigger(f, 400 * MS, "why");
-	flight_trigger(f, 450 * MS, "why");
+	trigger(400 * MS, "why");
+	trigger(450 * MS, "why");
 	pass(LATER_NS);
 	end_session();
 	flight_stats(f, &st);
@@ -559,7 +599,7 @@ static void the_folder_is_made(void **state)
 	begin_with((struct flight_options){.folder = below});
 	put_names();
 	pass(510 * MS);
-	flight_trigger(f, TRIGGER_NS, "why");
+	trigger(TRIGGER_NS, "why");
 	end_session();
 	assert_int_equal(told.files, 1);
 	assert_int_equal(lstat(below, &st), 0);
@@ -573,7 +613,7 @@ static void freeze_one(void)
 	put_names();
 	call(450 * MS, 5);
 	pass(510 * MS);
-	flight_trigger(f, TRIGGER_NS, "why");
+	trigger(TRIGGER_NS, "why");
 	end_session();
 	assert_int_equal(told.files, 1);
 }
@@ -625,6 +665,9 @@ static void what_is_not_ours_stays(void **state)
 	static const char *const others[] = {"freeze-20200101T000000Z-1.eacgm.bak",
 					     "freeze-20209901T000000Z-1.eacgm",
 					     "freeze-20200101T000000Z-01.eacgm",
+					     "freeze-20200101T000000Z-1-0123.eacgm",
+					     "freeze-20200101T000000Z-1-0000000000000000.eacgm",
+					     "freeze-20200101T000000Z-1-00000000000000AB.eacgm",
 					     "xfreeze-20200101T000000Z-1.eacgm",
 					     "freeze-20200101T000000Z-1.eacgm.tmp.notours1",
 					     "freeze-20200101T000000Z-1.eacgm.tmp.00000001",
@@ -673,6 +716,7 @@ int main(void)
 		cmocka_unit_test(losses_of_its_time_are_told),
 		cmocka_unit_test(what_was_off_is_told),
 		cmocka_unit_test(triggers_that_are_near_make_one_file),
+		cmocka_unit_test(a_file_has_the_id_that_others_know),
 		cmocka_unit_test(no_more_wait_than_there_is_room_for),
 		cmocka_unit_test(the_end_writes_what_waits),
 		cmocka_unit_test(what_cannot_be_written_is_told),
