@@ -75,7 +75,8 @@ static const struct steps_thread *thread_of_operators(const struct steps_finder 
 	const struct steps_thread *best = NULL;
 	for (size_t i = 0; i < f->own_len; i++) {
 		const struct steps_thread *t = &f->in.threads[f->own[i]];
-		if (t->operators >= LEAST_OPS && (!best || better_thread(t, best)))
+		if ((t->operators >= LEAST_OPS || t->backwards >= LEAST_OPS) &&
+		    (!best || better_thread(t, best)))
 			best = t;
 	}
 	return best;

@@ -19,6 +19,7 @@
 #define TRIED_MOST    1024		/* processes without steps that are remembered */
 #define LOOK_CALLS    250000		/* 28 MB */
 #define LEAST_CALLS   32
+#define LEAST_PARTIAL 8		      /* likewise, of what a budget leaves: one or two a step */
 #define LEAST_OPS     8		      /* of a process that is waited for */
 #define PHASES_NS     (5 * SECOND_NS) /* the interval where steps were found, or 8 usual ones */
 #define PHASES_STEPS  8
@@ -226,7 +227,8 @@ static bool find_steps(struct watch_steps *w, uint64_t now_ns)
 {
 	const struct row_source *rows = session_window_rows(w->window);
 	struct steps steps = {.main = SIZE_MAX};
-	if (session_window_calls(w->window) >= LEAST_CALLS)
+	bool partial = session_window_is_partial(w->window);
+	if (session_window_calls(w->window) >= (partial ? LEAST_PARTIAL : LEAST_CALLS))
 		steps_make(&steps, rows, NULL);
 	bool found = steps.main != SIZE_MAX;
 	if (found)
@@ -287,10 +289,19 @@ static void begin_look(struct watch_steps *w, uint64_t now_ns)
 	w->looks = true;
 }
 
+/* A budget changed what is seen: what was seen so far tells of that. */
+static void void_look(struct watch_steps *w, uint64_t now_ns)
+{
+	session_window_close(w->window);
+	begin_look(w, now_ns);
+}
+
 static void look(struct watch_steps *w, const struct session_view *v, uint64_t now_ns)
 {
 	if (!w->looks && now_ns >= w->rest_ns && v->batch->calls.len)
 		begin_look(w, now_ns);
+	if (w->looks && session_window_is_broken(w->window))
+		void_look(w, now_ns);
 	if (w->looks && (session_window_take(w->window, v) || now_ns > w->end_ns))
 		end_look(w, now_ns);
 }
@@ -351,6 +362,21 @@ static void count(struct watch_steps *w, const struct session_view *v)
 	}
 }
 
+/* Whose marker is seen in part is not counted: its steps would be as long as the gaps. */
+static void forget_unseen(struct watch_steps *w)
+{
+	bool some = false;
+	for (uint32_t i = 0; i < w->len; i++) {
+		struct job *j = &w->jobs[i];
+		if (!j->found || session_window_sees(w->window, j->marker.probe))
+			continue;
+		j->found = false;
+		some = true;
+	}
+	if (some)
+		mark_probes(w);
+}
+
 static void forget_ended(struct watch_steps *w, const struct session_view *v, uint64_t now_ns)
 {
 	bool some = false;
@@ -379,6 +405,8 @@ static void forget_ended(struct watch_steps *w, const struct session_view *v, ui
 void watch_steps_batch(struct watch_steps *w, const struct session_view *v, uint64_t now_ns)
 {
 	session_window_see(w->window, v);
+	if (v->batch->coverages.len)
+		forget_unseen(w);
 	if (w->marks.len)
 		count(w, v);
 	forget_ended(w, v, now_ns);
@@ -423,7 +451,7 @@ void watch_steps_jobs(struct watch_steps *w, struct live_jobs *ret, uint64_t now
 	ret->left_out = w->left_out;
 	for (uint32_t i = 0; i < w->len; i++) {
 		struct job *j = &w->jobs[i];
-		if (!j->ended_ns || (now_ns < j->ended_ns + ENDED_NS && !job_of(w, j->pid)))
+		if (j->ended_ns ? now_ns < j->ended_ns + ENDED_NS && !job_of(w, j->pid) : j->found)
 			ret->of[ret->len++] = *view_of(j);
 	}
 }

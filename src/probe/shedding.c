@@ -99,6 +99,7 @@ void tracer_loads(struct tracer *t,
 		const struct probe_info *info = &t->plan.probes.data[i];
 		loads[i].hits = hits_of(t, i);
 		loads[i].name = info->name;
+		loads[i].role = info->entry->role ? info->entry->role : "";
 		loads[i].layer = info->entry->layer;
 		loads[i].frequent = info->entry->cost == CAT_COST_HIGH;
 		visit(ctx, i, &loads[i]);

@@ -172,6 +172,7 @@ uint64_t tracer_places_on_ns(const struct tracer *t);
 struct probe_load {
 	uint64_t hits; /* by traced tasks, so far */
 	const char *name;
+	const char *role; /* "": none */
 	enum layer layer;
 	bool frequent; /* as the catalog says */
 	bool stepped;  /* the kernel single-steps an instruction of it */

@@ -4,10 +4,10 @@
  *
  * What a job may be charged is put to an account as the job runs, what it was charged is taken from
  * it. Probes for which there is not enough go to bursts, in this order: Python frames, operators,
- * all others; of each the dearest first, since each of its calls tells least. All that are in
- * bursts are on together, so that what nests stays together, and whenever the account has enough
- * for one. When all cost less, probes come back in the opposite order, and wait longer each time
- * that it proves too early.
+ * all others, and what tells steps apart; of each the dearest first, since each of its calls tells
+ * least. All that are in bursts are on together, so that what nests stays together, and whenever
+ * the account has enough for one. When all cost less, probes come back in the opposite order, and
+ * wait longer each time that it proves too early.
  *
  * Not the GPU telemetry's governor (src/collect/governor.h), which spaces questions. */
 #pragma once
@@ -21,6 +21,7 @@ enum budget_rank {
 	BUDGET_FRAMES,
 	BUDGET_OPERATORS,
 	BUDGET_OTHERS,
+	BUDGET_STEPS, /* what tells steps apart: a call or two of each */
 };
 
 struct budget_probe {

@@ -89,6 +89,8 @@ static enum budget_rank rank_of(const struct session *s, const struct probe_load
 {
 	unsigned traits = layer_traits(load->layer);
 	const char *layer = catalog_layer_name(s->opts->catalog, load->layer);
+	if (!strcmp(load->role, "backward"))
+		return BUDGET_STEPS;
 	if (!strcmp(layer, "python"))
 		return BUDGET_FRAMES;
 	return traits & LAYER_HAS_OPERATORS ? BUDGET_OPERATORS : BUDGET_OTHERS;

@@ -4,6 +4,7 @@
 #include "base/layer.h"
 #include "base/map64.h"
 #include "events/window.h"
+#include "wire/event.h"
 
 #define MOST_WAITS 65536
 
@@ -19,6 +20,8 @@ struct session_window {
 	struct map64 sharer;	   /* pid -> that place */
 	VEC(struct m_process) processes;
 	struct map64 process_of; /* pid -> index */
+	VEC(uint8_t) in_bursts;	 /* by probe */
+	bool broken;
 };
 
 struct session_window *session_window_new(void)
@@ -44,13 +47,47 @@ void session_window_free(struct session_window *w)
 	session_window_close(w);
 	vec_free(&w->processes);
 	map64_free(&w->process_of);
+	vec_free(&w->in_bursts);
 	free(w);
+}
+
+/* ---- probes ---- */
+
+static void see_coverage(struct session_window *w, const struct m_coverage *row)
+{
+	if (row->probe >= MAX_PROBES)
+		return;
+	while (w->in_bursts.len <= row->probe)
+		*vec_push(&w->in_bursts) = false;
+	uint8_t *in_bursts = &w->in_bursts.data[row->probe];
+	w->broken |= *in_bursts != (row->in_bursts != 0);
+	*in_bursts = row->in_bursts != 0;
+}
+
+bool session_window_sees(const struct session_window *w, uint32_t probe)
+{
+	return probe >= w->in_bursts.len || !w->in_bursts.data[probe];
+}
+
+bool session_window_is_partial(const struct session_window *w)
+{
+	for (uint32_t i = 0; i < w->in_bursts.len; i++)
+		if (w->in_bursts.data[i])
+			return true;
+	return false;
+}
+
+bool session_window_is_broken(const struct session_window *w)
+{
+	return w->broken;
 }
 
 /* ---- processes ---- */
 
 void session_window_see(struct session_window *w, const struct session_view *v)
 {
+	for (size_t i = 0; i < v->batch->coverages.len; i++)
+		see_coverage(w, &v->batch->coverages.data[i]);
 	for (size_t i = 0; i < v->batch->processes.len; i++) {
 		const struct m_process *row = &v->batch->processes.data[i];
 		uint64_t at = w->processes.len;
@@ -91,6 +128,7 @@ void session_window_begin(struct session_window *w, uint64_t most_calls, uint64_
 	w->rows = row_window_new(most_calls * sizeof(struct m_call) +
 				 MOST_WAITS * sizeof(struct m_wait));
 	w->calls = w->waits = 0;
+	w->broken = false;
 	w->most_calls = most_calls;
 	w->share = share;
 	w->begin_ns = now_ns;
@@ -195,7 +233,8 @@ bool session_window_take(struct session_window *w, const struct session_view *v)
 		put_probe(w, v, probe);
 	for (size_t i = 0; i < v->batch->calls.len && w->calls < w->most_calls; i++) {
 		const struct m_call *c = &v->batch->calls.data[i];
-		if (c->probe < w->probe_wanted.len && w->probe_wanted.data[c->probe])
+		if (c->probe < w->probe_wanted.len && w->probe_wanted.data[c->probe] &&
+		    session_window_sees(w, c->probe))
 			put_call(w, v, c);
 	}
 	for (size_t i = 0; i < v->batch->waits.len; i++)

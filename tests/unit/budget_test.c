@@ -47,10 +47,12 @@ static void sim_open(struct sim *s, double ratio)
 	*s = (struct sim){.off_s = 0.02, .random = 7};
 	budget_open(&s->b, ratio);
 	for (size_t i = 0; i < PROBES; i++)
-		*vec_push(&s->b.probes) = (struct budget_probe){.call_ns = CALL_NS,
-								.rank = i < 4	 ? BUDGET_FRAMES
-									: i < 30 ? BUDGET_OPERATORS
-										 : BUDGET_OTHERS};
+		*vec_push(&s->b.probes) =
+			(struct budget_probe){.call_ns = CALL_NS,
+					      .rank = i < 4	       ? BUDGET_FRAMES
+						      : i < 30	       ? BUDGET_OPERATORS
+						      : i < PROBES - 1 ? BUDGET_OTHERS
+								       : BUDGET_STEPS};
 }
 
 /* Like a model: few functions make most of the calls. */

@@ -1,6 +1,6 @@
 /* watch_steps_test.c - steps that are counted while jobs run: of each of several, fast and slow
  * ones beside one another, of one that begins later and of one that ends; no more than there is
- * room for; and of one alone, where no more is asked for.
+ * room for; of one alone, where no more is asked for; and by what a budget leaves of their calls.
  *
  * links: cli */
 #include <setjmp.h>
@@ -40,6 +40,8 @@ static struct feed_batch b;
 static struct job jobs[JOBS];
 static uint32_t strings;
 static uint64_t now_ns, told;
+static bool turned_down[OPS];
+static uint32_t batches; /* calls of what was turned down come in one of 20 */
 
 static uint32_t text(const char *string)
 {
@@ -72,6 +74,7 @@ static int begin(void **unused)
 	memset(jobs, 0, sizeof(jobs));
 	now_ns = 1000 * MS;
 	told = strings = 0;
+	memset(turned_down, 0, sizeof(turned_down));
 	text("");
 	uint32_t layer = text("torch"), backward = text("backward");
 	for (uint32_t i = 0; i < OPS; i++) {
@@ -115,10 +118,12 @@ static void put_step(uint32_t job)
 {
 	uint64_t each_ns = jobs[job].every_ns / (2 * OPS);
 	for (uint32_t i = 0; i < OPS; i++)
-		*vec_push(&b.calls) = (struct m_call){.start_ns = jobs[job].next_ns + i * each_ns,
-						      .dur_ns = each_ns / 2,
-						      .thread = job,
-						      .probe = i};
+		if (!turned_down[i] || batches % 20 == 0)
+			*vec_push(&b.calls) =
+				(struct m_call){.start_ns = jobs[job].next_ns + i * each_ns,
+						.dur_ns = each_ns / 2,
+						.thread = job,
+						.probe = i};
 	jobs[job].next_ns += jobs[job].every_ns;
 	jobs[job].done++;
 }
@@ -130,6 +135,7 @@ static void run(unsigned seconds)
 			while (jobs[i].there && jobs[i].next_ns < now_ns)
 				put_step(i);
 		pass();
+		batches++;
 		now_ns += BATCH_NS;
 	}
 	watch_steps_jobs(w, &seen, now_ns);
@@ -184,6 +190,41 @@ static void steps_of_each_job_are_counted(void **unused)
 	assert_counted(1, 10);
 }
 
+static void turn(uint32_t op, bool down)
+{
+	turned_down[op] = down;
+	*vec_push(&b.coverages) = (struct m_coverage){.probe = op, .in_bursts = down};
+}
+
+static void what_a_budget_leaves_is_counted(void **unused)
+{
+	(void)unused;
+	uint32_t backward = 5;
+	w = watch_steps_new(LIVE_JOBS);
+	start(0, 200 * MS);
+	run(10);
+	assert_counted(0, 10); /* by what is rarest in each step */
+	for (uint32_t i = 0; i < OPS; i++)
+		turn(i, i != backward);
+	run(30);
+	assert_counted(0, 20);
+	start(1, 700 * MS); /* of which no more was seen ever */
+	run(60);
+	assert_counted(0, 20);
+	assert_counted(1, 20);
+	turn(backward, true);
+	run(1);
+	assert_null(steps_of(0)); /* none is better than a wrong one */
+	assert_null(steps_of(1));
+	turn(backward, false);
+	run(60);
+	assert_counted(0, 20);
+	for (uint32_t i = 0; i < OPS; i++)
+		turn(i, false);
+	run(30);
+	assert_counted(1, 20);
+}
+
 static void there_is_room_for_so_many(void **unused)
 {
 	(void)unused;
@@ -232,6 +273,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(steps_of_each_job_are_counted),
+		TEST(what_a_budget_leaves_is_counted),
 		TEST(there_is_room_for_so_many),
 		TEST(one_alone_is_the_one_that_tells_most),
 	};
