@@ -119,13 +119,17 @@ static bool is_gone(const struct job *j, uint64_t now_ns)
 /* A place for another process; NULL: all are taken by those that go on. */
 static struct job *job_new(struct watch_steps *w, uint32_t pid, uint64_t now_ns)
 {
-	struct job *ret = w->len < w->most ? &w->jobs[w->len++] : NULL;
-	for (uint32_t i = 0; i < w->len && !ret; i++)
-		if (!w->jobs[i].found || is_gone(&w->jobs[i], now_ns))
-			ret = &w->jobs[i];
-	if (ret)
-		*ret = (struct job){.pid = pid};
-	return ret;
+	uint32_t at = w->len;
+	for (uint32_t i = 0; w->len == w->most && i < w->len; i++)
+		if (!w->jobs[i].found || is_gone(&w->jobs[i], now_ns)) {
+			at = i;
+			break;
+		}
+	if (at == w->most)
+		return NULL;
+	w->len += at == w->len;
+	w->jobs[at] = (struct job){.pid = pid};
+	return &w->jobs[at];
 }
 
 static void take_marker(struct job *j, const struct watch_marker *m, uint64_t now_ns)
