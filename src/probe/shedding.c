@@ -66,43 +66,59 @@ static void look_at_site(struct probe_load *load, const struct site_group *g,
 static uint64_t hits_of(const struct tracer *t, uint32_t probe)
 {
 	uint64_t sum = 0;
-	for (unsigned stripe = 0; stripe < HITS_STRIPES; stripe++)
+	unsigned cpus = (unsigned)libbpf_num_possible_cpus();
+	for (unsigned stripe = 0; stripe < HITS_STRIPES && stripe < cpus; stripe++)
 		sum += t->shedding.hits[HITS_KEY(stripe, probe)];
 	return sum;
 }
 
-static struct probe_load *fresh_loads(struct tracer *t, size_t n)
+static size_t sites_of(const struct tracer *t)
 {
-	t->shedding.loads.len = 0;
-	while (t->shedding.loads.len < n)
-		*vec_push(&t->shedding.loads) = (struct probe_load){.fixed = true};
-	return t->shedding.loads.data;
+	size_t sum = 0;
+	for (size_t i = 0; i < t->files.list.len; i++)
+		for (size_t g = 0; g < t->files.list.data[i]->groups.len; g++)
+			sum += t->files.list.data[i]->groups.data[g].sites.len;
+	return sum;
 }
 
-void tracer_loads(struct tracer *t,
-		  void (*visit)(void *ctx, uint32_t probe, const struct probe_load *load),
-		  void *ctx)
+/* What does not change but with a file that comes or goes. */
+static void make_loads(struct tracer *t, size_t n)
 {
-	size_t n = t->shedding.hits ? t->probes_told : 0;
-	struct probe_load *loads = fresh_loads(t, n);
+	t->shedding.loads.len = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct probe_info *info = &t->plan.probes.data[i];
+		*vec_push(&t->shedding.loads) = (struct probe_load){
+			.name = info->name,
+			.role = info->entry->role ? info->entry->role : "",
+			.layer = info->entry->layer,
+			.frequent = info->entry->cost == CAT_COST_HIGH,
+			.fixed = true,
+		};
+	}
 	for (size_t i = 0; i < t->files.list.len; i++) {
 		const struct probed_file *f = t->files.list.data[i];
 		for (size_t k = 0; k < f->groups.len; k++) {
 			const struct site_group *g = &f->groups.data[k];
 			for (size_t s = 0; s < g->sites.len; s++)
 				if (g->sites.data[s].probe < n)
-					look_at_site(&loads[g->sites.data[s].probe], g,
-						     &g->sites.data[s]);
+					look_at_site(
+						&t->shedding.loads.data[g->sites.data[s].probe], g,
+						&g->sites.data[s]);
 		}
 	}
+}
+
+void tracer_loads(struct tracer *t,
+		  void (*visit)(void *ctx, uint32_t probe, const struct probe_load *load),
+		  void *ctx)
+{
+	size_t n = t->shedding.hits ? t->probes_told : 0, sites = sites_of(t);
+	if (t->shedding.loads.len != n || t->shedding.loads_sites != sites)
+		make_loads(t, n);
+	t->shedding.loads_sites = sites;
 	for (uint32_t i = 0; i < n; i++) {
-		const struct probe_info *info = &t->plan.probes.data[i];
-		loads[i].hits = hits_of(t, i);
-		loads[i].name = info->name;
-		loads[i].role = info->entry->role ? info->entry->role : "";
-		loads[i].layer = info->entry->layer;
-		loads[i].frequent = info->entry->cost == CAT_COST_HIGH;
-		visit(ctx, i, &loads[i]);
+		t->shedding.loads.data[i].hits = hits_of(t, i);
+		visit(ctx, i, &t->shedding.loads.data[i]);
 	}
 }
 

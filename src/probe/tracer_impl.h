@@ -20,7 +20,8 @@ struct shedding {
 	size_t times_left;	       /* how often places were taken off */
 	const volatile uint64_t *hits; /* of bpf/hits.h; NULL: nobody counts */
 	size_t hits_bytes;
-	VEC(struct probe_load) loads; /* room for tracer_loads, which is called often */
+	VEC(struct probe_load) loads; /* by probe: for tracer_loads, which is called often */
+	size_t loads_sites;	      /* what they were made of */
 };
 
 /* switching.c: links that come and go while the session runs. */

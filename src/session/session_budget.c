@@ -12,6 +12,7 @@
 
 #define LOOK_TICKS 2 /* while no burst is on, */
 #define CALM_TICKS 4 /* likewise, of what is always on */
+#define QUIET_NS   1000000000ULL
 #define TELL_NS	   5000000000ULL
 #define PIECE_NS   400000000ULL	 /* of a time in which all are on: a trace waits for the last */
 #define START_NS   2000000000ULL /* what it takes eacgm to begin is paid once */
@@ -335,6 +336,18 @@ static void move_probes(struct session *s)
 		b->whole_ns = monotonic_ns();
 }
 
+/* Nothing was called since the last look, which was not long ago. */
+static bool is_quiet(struct session *s)
+{
+	struct session_budget *b = &s->budget;
+	struct tracer_spending spent[SPENT_KINDS];
+	tracer_spendings(s->tracer, spent);
+	uint64_t calls = spent[SPENT_CALLS].runs + spent[SPENT_STEPPED].runs;
+	bool same = calls == b->calls;
+	b->calls = calls;
+	return same && monotonic_ns() - b->looked_ns < QUIET_NS;
+}
+
 void session_budget_tick(struct session *s, unsigned tick)
 {
 	struct session_budget *b = &s->budget;
@@ -342,6 +355,8 @@ void session_budget_tick(struct session *s, unsigned tick)
 	struct budget_order order;
 	unsigned look = s->opts->always_on ? CALM_TICKS : LOOK_TICKS;
 	if (!session_has_budget(s) || (tick % look && !b->bursts_on))
+		return;
+	if (s->opts->always_on && !b->bursts_on && is_quiet(s))
 		return;
 	measure(s, &seen);
 	budget_step(&b->b, &seen, &order);

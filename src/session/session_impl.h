@@ -134,6 +134,7 @@ struct session_budget {
 	uint64_t burst_began_ns;
 	double cost_ns, displacing_ns; /* so far, at the last look */
 	double spent_ns, job_ns;       /* since the budget holds */
+	uint64_t calls;		       /* that programs saw, at the last look */
 	uint64_t whole_ns;	       /* since when all probes are on, 0: some are not */
 	bool any_moved;
 	bool bursts_on;
