@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "cli/agent_freezes.h"
+#include "cli/agent_history.h"
 #include "cli/agent_judged.h"
 #include "cli/agent_profile.h"
 #include "cli/agent_push.h"
@@ -560,11 +561,12 @@ static void get_root(void *ctx, const struct http_question *q, struct http_answe
 		get_page(ctx, ret);
 		return;
 	}
-	buf_printf(&ret->body, "eacgm agent " EACGM_VERSION "\n/         for browsers: a page\n"
-			       "/metrics  for Prometheus\n"
-			       "/api/v1/  jobs, incidents, gpus, series, self, events: JSON\n"
-			       "/healthz  whether it works\n"
-			       "/freeze   POST: the last seconds into a recording\n");
+	buf_printf(&ret->body,
+		   "eacgm agent " EACGM_VERSION "\n/         for browsers: a page\n"
+		   "/metrics  for Prometheus\n"
+		   "/api/v1/  jobs, incidents, gpus, series, history, self, events: JSON\n"
+		   "/healthz  whether it works\n"
+		   "/freeze   POST: the last seconds into a recording\n");
 }
 
 /* Batches come several times a second, also where nothing happens. */
@@ -605,6 +607,8 @@ const struct http_route agent_routes[] = {
 	{"/api/v1/series/", .answer = get_series, .guarded = true},
 	{"/api/v1/detector", .answer = get_detector, .guarded = true},
 	{"/api/v1/detector/", .answer = get_judged, .guarded = true},
+	{"/api/v1/history", .answer = agent_get_history, .aside = true, .guarded = true},
+	{"/api/v1/history/", .answer = agent_get_history, .aside = true, .guarded = true},
 	{"/api/v1/settings", .answer = get_settings, .guarded = true},
 	{"/api/v1/self", .answer = get_self, .guarded = true},
 	{"/api/v1/state", .answer = get_state, .guarded = true},
@@ -661,6 +665,7 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 	}
 	if (!stored)
 		return 0;
+	a->store_path = stored->path;
 	stored->say = agent_say;
 	stored->ctx = a;
 	return store_open(&a->store, stored, e);

@@ -46,6 +46,7 @@ struct agent {
 	struct agent_push *push;       /* NULL likewise; agent_exchange_push */
 	struct agent_profile *profile; /* NULL: no profiles are; set likewise */
 	struct store *store;	       /* NULL: nothing is kept; of any thread */
+	const char *store_path;	       /* NULL likewise; of any thread */
 	struct agent_owners *owners;   /* NULL: nobody is asked whose things are */
 	struct notify notify; /* signs of life are those of the thread that looks at rows */
 	uint64_t steps_taken_ns;
