@@ -147,6 +147,15 @@ static int end_of(struct reader *r, int each_s, const char *end, int64_t *ret)
 		      ret);
 }
 
+/* Whether no coarser rollup has rows of before it: they begin earlier, as they are longer. */
+static bool has_all(const int64_t oldest_s[static ROLLUPS], size_t which)
+{
+	for (size_t i = which + 1; i < ROLLUPS; i++)
+		if (oldest_s[i] != INT64_MAX && oldest_s[which] >= oldest_s[i] + rollups[i])
+			return false;
+	return oldest_s[which] != INT64_MAX;
+}
+
 /* How far back each rollup goes, and what is kept in all. */
 static int find_ends(struct reader *r, int64_t oldest_s[static ROLLUPS])
 {
@@ -158,11 +167,12 @@ static int find_ends(struct reader *r, int64_t oldest_s[static ROLLUPS])
 		rc = end_of(r, rollups[i], "min", &oldest_s[i]);
 		if (rc == SQLITE_OK)
 			rc = end_of(r, rollups[i], "max", &newest_s);
-		if (oldest_s[i] < g->oldest_s || !g->oldest_s)
-			g->oldest_s = oldest_s[i] == INT64_MAX ? 0 : oldest_s[i];
 		if (newest_s > g->newest_s)
 			g->newest_s = newest_s;
 	}
+	for (size_t i = 0; i < ROLLUPS && rc == SQLITE_OK && !g->oldest_s; i++)
+		if (has_all(oldest_s, i))
+			g->oldest_s = oldest_s[i];
 	return rc;
 }
 

@@ -189,6 +189,24 @@ static void the_rollup_is_chosen_by_the_stretch(void **unused)
 	}
 }
 
+/* Rows of ten minutes begin before the seconds that they are of. */
+static void a_store_that_has_just_begun_has_seconds(void **unused)
+{
+	(void)unused;
+	put("INSERT INTO processes(id, pid, start_ns, seen) VALUES (1, 1, 0, 1800000000);"
+	    "INSERT INTO steps_1s VALUES(1700000523, 1, '', 1, 1, 1, 1), (1700000533, 1, '', 1, 1, "
+	    "1, 1);"
+	    "INSERT INTO steps_10s VALUES(1700000520, 1, '', 1, 1, 1, 1);"
+	    "INSERT INTO steps_60s VALUES(1700000520, 1, '', 1, 1, 1, 1);"
+	    "INSERT INTO steps_600s VALUES(1700000400, 1, '', 1, 1, 1, 1);");
+	json_t *got = answer(STORE_STEPS, T0 - DAY, T0 + DAY, 1);
+	assert_int_equal(whole(got, "oldest_s"), 1700000523);
+	assert_int_equal(whole(got, "from_s"), 1700000523);
+	assert_int_equal(whole(got, "bucket_s"), 1);
+	assert_int_equal(whole(got, "points"), 11);
+	json_decref(got);
+}
+
 /* A year of tens of minutes is not a year of points. */
 static void there_are_never_more_than_some_hundreds(void **unused)
 {
@@ -407,6 +425,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(the_rollup_is_chosen_by_the_stretch),
+		TEST(a_store_that_has_just_begun_has_seconds),
 		TEST(there_are_never_more_than_some_hundreds),
 		TEST(what_is_not_kept_is_not_told),
 		TEST(stretches_that_are_none_are_refused),
