@@ -15,7 +15,7 @@
 #include "serve/http_server.h"
 #include "serve/otlp_events.h"
 #include "session/flight.h"
-#include "session/live_judged.h"
+#include "incident/judged.h"
 #include "session/live_rates.h"
 #include "session/live_trends.h"
 #include "session/session_detect.h"
@@ -37,7 +37,7 @@ struct agent {
 	struct live_rates *rates; /* those of the thread that looks at rows */
 	struct watch_steps *steps;
 	struct session_detect *detect; /* NULL: nothing is judged */
-	struct live_judged *judged;    /* NULL likewise; of any thread */
+	struct judged *judged;	       /* NULL likewise; of any thread */
 	struct flight *flight;	       /* NULL: nothing is frozen; of any thread */
 	struct freeze_pages *pages;    /* of what is; the server's thread's */
 	struct agent_flames *flames;   /* NULL: no stacks are taken; of any thread */
@@ -49,7 +49,7 @@ struct agent {
 	const char *store_path;	       /* NULL likewise; of any thread */
 	struct agent_owners *owners;   /* NULL: nobody is asked whose things are */
 	struct notify notify; /* signs of life are those of the thread that looks at rows */
-	uint64_t steps_taken_ns;
+	uint64_t steps_taken_ns, mixtures_ns;
 	json_t *settings; /* of the lock; as agent_settings.h has them: agent_set_settings */
 	char host[AGENT_HOST_BYTES];
 	struct buf policy; /* the page's, for the server's thread */
