@@ -6,8 +6,8 @@ usage: history.py BUILD [--processes N] [--days D] [--rounds N] [--file STORE.db
 
 Makes the store by BUILD/bench/week_store (1.3 GB, in half a minute or more), unless STORE.db is
 there. Of each view the first is told, whose pages nobody has read since they were written to the disk
-cache, and the median of the others, each in a page of its own: from the moment that the page is asked for
-until its first chart is drawn. Then it is asked without a pause for a week of the GPUs, and meanwhile
+cache, and the median of the others, each a page of its own in a browser that runs: from the moment that
+the page is asked for until its charts are drawn. Then it is asked without a pause for a week of the GPUs, and meanwhile
 scraped. Needs root, and Chromium (Debian's package: chromium).
 """
 import argparse
@@ -66,17 +66,15 @@ class Agent:
         self.p.wait(60)
 
 
-def first_view(url, view):
-    """In a browser of its own, which is there before the page is asked for."""
-    with chromium.Chromium(1280, 900) as browser:
-        browser.call("Page.addScriptToEvaluateOnNewDocument", source=WATCHES)
-        browser.open(f"{url}#{view}")
-        limit = time.monotonic() + 30
-        while not (seen := browser.run("window.seen ?? 0")):
-            if time.monotonic() > limit:
-                sys.exit(f"history: {view}: " + browser.run("document.body.innerText"))
-            time.sleep(0.02)
-        return seen / 1e3
+def first_view(browser, url, view):
+    browser.open("about:blank")
+    browser.open(f"{url}#{view}")
+    limit = time.monotonic() + 30
+    while not (seen := browser.run("window.seen ?? 0")):
+        if time.monotonic() > limit:
+            sys.exit(f"history: {view}: " + browser.run("document.body.innerText"))
+        time.sleep(0.02)
+    return seen / 1e3
 
 
 def scrapes(agent, seconds, path=None):
@@ -104,10 +102,13 @@ def ms(values):
 
 
 def measure(agent, rounds):
-    for view in VIEWS:
-        first, *others = [first_view(agent.url, view) for _ in range(rounds)]
-        print(f"first view of {view}: {first:.2f} s at first, then {statistics.median(others):.2f} s"
-              f" ({min(others):.2f} to {max(others):.2f}, {len(others)} times)", flush=True)
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
+    with chromium.Chromium(1280, 900) as browser:
+        browser.call("Page.addScriptToEvaluateOnNewDocument", source=WATCHES)
+        for view in VIEWS:
+            first, *others = [first_view(browser, agent.url, view) for _ in range(rounds)]
+            print(f"first view of {view}: {first:.2f} s at first, then {statistics.median(others):.2f} s"
+                  f" ({min(others):.2f} to {max(others):.2f}, {len(others)} times)", flush=True)
     for path in ("history?last=604800", "history/processes/1/steps?last=604800",
                  "history/series/gpu?last=604800", "history/incidents?last=604800"):
         answers = [agent.get("api/v1/" + path) for _ in range(5)]

@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/map64.h"
 #include "base/utf8.h"
 #include "store/store_rollup.h"
 #include "store/store_schema.h"
@@ -264,25 +265,37 @@ static json_t *values_json(const struct store_sums *points, const struct range *
 	return ret;
 }
 
-/* The steps of a process, or of all (0), at each time. */
-static int add_steps(struct reader *r, const struct range *g, int64_t process,
-		     struct store_sums *points)
+/* The rows of the process (?2) at each time (?1): a table has those of many between them. */
+static int each_time(struct reader *r, const struct range *g, char *sql,
+		     void (*row)(void *ctx, const struct range *g, int64_t time_s, sqlite3_stmt *s),
+		     void *ctx)
 {
 	sqlite3_stmt *s = NULL;
-	int rc = prepare(
-		r, &s,
-		xasprintf("SELECT time, n, sum, min, max FROM steps_%ds WHERE time >= ?1 AND"
-			  " time < ?2 AND (?3 = 0 OR process = ?3)",
-			  g->each_s));
-	sqlite3_bind_int64(s, 1, g->from_s);
-	sqlite3_bind_int64(s, 2, g->to_s);
-	sqlite3_bind_int64(s, 3, process);
-	while (rc == SQLITE_OK && (rc = sqlite3_step(s)) == SQLITE_ROW) {
-		add_point(points, g, sqlite3_column_int64(s, 0), s, 1);
-		rc = SQLITE_OK;
+	int rc = prepare(r, &s, sql);
+	sqlite3_bind_int64(s, 2, r->q->process);
+	for (int64_t time = g->from_s; time < g->to_s && rc == SQLITE_OK; time += g->each_s) {
+		sqlite3_bind_int64(s, 1, time);
+		while ((rc = sqlite3_step(s)) == SQLITE_ROW)
+			row(ctx, g, time, s);
+		rc = rc == SQLITE_DONE ? SQLITE_OK : rc;
+		sqlite3_reset(s);
 	}
 	sqlite3_finalize(s);
-	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+	return rc;
+}
+
+static void on_steps(void *points, const struct range *g, int64_t time_s, sqlite3_stmt *s)
+{
+	add_point(points, g, time_s, s, 0);
+}
+
+static int add_steps(struct reader *r, const struct range *g, struct store_sums *points)
+{
+	return each_time(r, g,
+			 xasprintf("SELECT n, sum, min, max FROM steps_%ds WHERE time = ?1 AND"
+				   " process = ?2",
+				   g->each_s),
+			 on_steps, points);
 }
 
 /* ---- processes ---- */
@@ -296,33 +309,131 @@ static int add_steps(struct reader *r, const struct range *g, int64_t process,
 /* Those that lived in a range; who is not told of any more is noted as seen for a minute. */
 #define LIVED "p.start_ns < %lld000000000 AND p.seen >= %lld"
 
+/* Steps of a process in the range. */
+struct tally {
+	int64_t process;
+	uint64_t n;
+	double sum, max;
+};
+
+struct tallies {
+	VEC(struct tally) list;
+	struct map64 place_of; /* by process */
+};
+
+static struct tally *tally_of(struct tallies *all, int64_t process)
+{
+	uint64_t at = all->list.len;
+	if (map64_get(&all->place_of, (uint64_t)process, &at))
+		return &all->list.data[at];
+	map64_set(&all->place_of, (uint64_t)process, at);
+	struct tally *ret = vec_push(&all->list);
+	ret->process = process;
+	return ret;
+}
+
+/* One look at all rows of steps: of each process, and of all at each point. */
+static int count_steps(struct reader *r, struct tallies *all, struct store_sums *points)
+{
+	const struct range *g = &r->range;
+	sqlite3_stmt *s = NULL;
+	int rc =
+		prepare(r, &s,
+			xasprintf("SELECT time, n, sum, min, max, process FROM steps_%ds WHERE time"
+				  " >= ?1 AND time < ?2",
+				  g->each_s));
+	sqlite3_bind_int64(s, 1, g->from_s);
+	sqlite3_bind_int64(s, 2, g->to_s);
+	while (rc == SQLITE_OK && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+		struct tally *of = tally_of(all, sqlite3_column_int64(s, 5));
+		of->n += (uint64_t)sqlite3_column_int64(s, 1);
+		of->sum += sqlite3_column_double(s, 2);
+		of->max = fmax(of->max, sqlite3_column_double(s, 4));
+		add_point(points, g, sqlite3_column_int64(s, 0), s, 1);
+		rc = SQLITE_OK;
+	}
+	sqlite3_finalize(s);
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static int by_steps(const void *a, const void *b)
+{
+	const struct tally *x = a, *y = b;
+	return x->n > y->n ? -1 : x->n < y->n;
+}
+
+static void add_job(json_t *list, json_t *row, const struct tally *of)
+{
+	bool any = of && of->n;
+	json_object_set_new(row, "steps", json_integer(any ? (json_int_t)of->n : 0));
+	json_object_set_new(row, "mean_ms",
+			    any ? json_real(1e3 * of->sum / (double)of->n) : json_null());
+	json_object_set_new(row, "longest_ms", any ? json_real(1e3 * of->max) : json_null());
+	json_array_append_new(list, row);
+}
+
+/* Those with steps, the most first. */
+static int add_jobs_with_steps(struct reader *r, json_t *list, struct tallies *all)
+{
+	sqlite3_stmt *s = NULL;
+	int rc = prepare(r, &s,
+			 xasprintf("SELECT " PROCESS_COLUMNS " FROM processes p WHERE p.id = ?1"));
+	if (all->list.len)
+		qsort(all->list.data, all->list.len, sizeof(*all->list.data), by_steps);
+	for (size_t i = 0; i < all->list.len && i < STORE_READ_JOBS && rc == SQLITE_OK; i++) {
+		sqlite3_bind_int64(s, 1, all->list.data[i].process);
+		rc = sqlite3_step(s);
+		if (rc == SQLITE_ROW)
+			add_job(list, row_json(s), &all->list.data[i]);
+		rc = rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+		sqlite3_reset(s);
+	}
+	sqlite3_finalize(s);
+	return rc;
+}
+
+/* The others, the youngest first, as far as there is room. */
+static int add_other_jobs(struct reader *r, json_t *list, const struct tallies *all)
+{
+	const struct range *g = &r->range;
+	sqlite3_stmt *s = NULL;
+	uint64_t unused;
+	int rc = prepare(r, &s,
+			 xasprintf("SELECT " PROCESS_COLUMNS " FROM processes p WHERE " LIVED
+				   " ORDER BY p.start_ns DESC",
+				   (long long)g->to_s, (long long)(g->from_s - STORE_TOLD_S)));
+	while (rc == SQLITE_OK && json_array_size(list) < STORE_READ_JOBS &&
+	       (rc = sqlite3_step(s)) == SQLITE_ROW) {
+		if (!map64_get(&all->place_of, (uint64_t)sqlite3_column_int64(s, 0), &unused))
+			add_job(list, row_json(s), NULL);
+		rc = SQLITE_OK;
+	}
+	sqlite3_finalize(s);
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
 static int read_jobs(struct reader *r, json_t *ret)
 {
 	const struct range *g = &r->range;
 	json_t *list = json_array();
 	struct store_sums *points = points_new(g);
-	int64_t all = 0;
-	json_object_set_new(ret, "jobs", list);
-	int rc = rows_json(
-		r, list,
-		xasprintf("WITH s AS (SELECT process, sum(n) AS n, sum(sum) AS sum, max(max) AS max"
-			  " FROM steps_%ds WHERE time >= %lld AND time < %lld GROUP BY process)"
-			  " SELECT " PROCESS_COLUMNS
-			  ", ifnull(s.n, 0) AS steps, 1e3 * s.sum / s.n AS"
-			  " mean_ms, 1e3 * s.max AS longest_ms FROM processes p LEFT JOIN s ON"
-			  " s.process = p.id WHERE " LIVED " ORDER BY steps DESC, p.start_ns DESC"
-			  " LIMIT %d",
-			  g->each_s, (long long)g->from_s, (long long)g->to_s, (long long)g->to_s,
-			  (long long)(g->from_s - STORE_TOLD_S), STORE_READ_JOBS));
+	struct tallies all = {0};
+	int64_t lived = 0;
+	int rc = count_steps(r, &all, points);
+	if (rc == SQLITE_OK)
+		rc = add_jobs_with_steps(r, list, &all);
+	if (rc == SQLITE_OK)
+		rc = add_other_jobs(r, list, &all);
 	if (rc == SQLITE_OK)
 		rc = number(r,
 			    xasprintf("SELECT count(*) FROM processes p WHERE " LIVED,
 				      (long long)g->to_s, (long long)(g->from_s - STORE_TOLD_S)),
-			    &all);
-	if (rc == SQLITE_OK)
-		rc = add_steps(r, g, 0, points);
-	json_object_set_new(ret, "jobs_all", json_integer(all));
+			    &lived);
+	json_object_set_new(ret, "jobs", list);
+	json_object_set_new(ret, "jobs_all", json_integer(lived));
 	json_object_set_new(ret, "steps", values_json(points, g, COUNT, 1));
+	vec_free(&all.list);
+	map64_free(&all.place_of);
 	free(points);
 	return rc;
 }
@@ -359,27 +470,22 @@ static struct phase *phase_of(struct phases *all, const char *name, const struct
 	return ret;
 }
 
+static void on_phase(void *all, const struct range *g, int64_t time_s, sqlite3_stmt *s)
+{
+	const char *name = (const char *)sqlite3_column_text(s, 0);
+	struct phase *phase = name ? phase_of(all, name, g) : NULL;
+	if (phase)
+		phase->points[(time_s - g->from_s) / g->bucket_s].sum +=
+			sqlite3_column_double(s, 1);
+}
+
 static int add_phases(struct reader *r, const struct range *g, struct phases *all)
 {
-	sqlite3_stmt *s = NULL;
-	int rc =
-		prepare(r, &s,
-			xasprintf("SELECT time, phase, seconds FROM phases_%ds WHERE time >= ?1 AND"
-				  " time < ?2 AND process = ?3",
-				  g->each_s));
-	sqlite3_bind_int64(s, 1, g->from_s);
-	sqlite3_bind_int64(s, 2, g->to_s);
-	sqlite3_bind_int64(s, 3, r->q->process);
-	while (rc == SQLITE_OK && (rc = sqlite3_step(s)) == SQLITE_ROW) {
-		const char *name = (const char *)sqlite3_column_text(s, 1);
-		int64_t at = (sqlite3_column_int64(s, 0) - g->from_s) / g->bucket_s;
-		struct phase *phase = name ? phase_of(all, name, g) : NULL;
-		if (phase && at >= 0 && at < (int64_t)g->points)
-			phase->points[at].sum += sqlite3_column_double(s, 2);
-		rc = SQLITE_OK;
-	}
-	sqlite3_finalize(s);
-	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+	return each_time(r, g,
+			 xasprintf("SELECT phase, seconds FROM phases_%ds WHERE time = ?1 AND"
+				   " process = ?2",
+				   g->each_s),
+			 on_phase, all);
 }
 
 /* In milliseconds of a step. */
@@ -400,7 +506,7 @@ static int read_phases(struct reader *r, json_t *ret)
 	struct phases all = {0};
 	struct store_sums *steps = points_new(&g);
 	json_t *list = json_array();
-	int rc = add_steps(r, &g, r->q->process, steps);
+	int rc = add_steps(r, &g, steps);
 	if (rc == SQLITE_OK)
 		rc = add_phases(r, &g, &all);
 	for (size_t i = 0; i < all.list.len; i++) {
@@ -435,7 +541,7 @@ static int read_steps(struct reader *r, json_t *ret)
 {
 	const struct range *g = &r->range;
 	struct store_sums *points = points_new(g);
-	int rc = add_steps(r, g, r->q->process, points);
+	int rc = add_steps(r, g, points);
 	json_object_set_new(ret, "mean_ms", values_json(points, g, MEAN, 1e3));
 	json_object_set_new(ret, "longest_ms", values_json(points, g, MAX, 1e3));
 	json_object_set_new(ret, "count", values_json(points, g, COUNT, 1));
