@@ -282,7 +282,7 @@ static void add_told(const struct maker *m)
 		"INSERT INTO events(time_ns, entity, name, text) SELECT onset_ns, 'eacgm', "
 		"'freeze',"
 		" '/var/lib/eacgm/freeze.eacgm' FROM incidents",
-		(long long)(m->begin_s - m->begin_s % INCIDENT_S + INCIDENT_S), INCIDENT_S,
+		(long long)m->begin_s - m->begin_s % INCIDENT_S + INCIDENT_S, INCIDENT_S,
 		INCIDENT_S, (long long)m->end_s, INCIDENT_NS);
 	run(m, sql);
 	free(sql);

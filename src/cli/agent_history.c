@@ -168,8 +168,9 @@ static void put_incidents(json_t *answer)
 {
 	json_t *rows = json_object_get(answer, "incidents"), *list = json_array(), *row;
 	size_t i;
-	json_array_foreach (rows, i, row)
+	json_array_foreach (rows, i, row) {
 		json_array_append_new(list, stored_incident(row));
+	}
 	json_object_set_new(answer, "incidents", list);
 }
 

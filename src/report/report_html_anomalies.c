@@ -30,8 +30,9 @@ json_t *report_html_anomalies(const struct report *r, json_t *left_out)
 			.alarms_per_hour = 1, .ctx = j, .row = on_row, .judged_by = on_model});
 	json_t *ret = judged_whole_json(j), *layer;
 	size_t i, shown = 0;
-	json_array_foreach (ret, i, layer)
+	json_array_foreach (ret, i, layer) {
 		shown += json_array_size(json_object_get(layer, "rows"));
+	}
 	report_html_left_out(left_out, "rows of the detector", shown, found.stats.rows);
 	anomaly_list_free(&found);
 	judged_free(j);

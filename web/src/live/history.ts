@@ -98,7 +98,7 @@ function drawSeries(got: Json, spans: Span[], of: string): HTMLElement {
   return h("div", null, ...groups(got.series as Series[], timesOf(got), { spans, options: { time: true, select: (a, b) => go(a, b, of) } }, true).elements);
 }
 
-function moreSeries(got: Json, range: Range, spans: Span[], of: string): HTMLElement {
+function moreSeries(got: Json, spans: Span[], of: string): HTMLElement {
   const place = h("div");
   let asked = EACH_ASKED;
   const more = h("button", { type: "button", hidden: asked >= got.series_all, on: { click: async () => {
@@ -120,7 +120,7 @@ export function historyOfCounters(): History {
       (id) => { location.hash = ofView("gpus", range, id || "gpu"); }) : null;
     add(clear(box), none && !got.kept ? [none] : [h("div", { class: "row", role: "group", "aria-label": "of what" }, ...kinds), whose, none,
       !none && note(`${each(got)}${each(got).startsWith("each p") ? ": its mean, and the highest value in it" : ""}`),
-      !none && (got.series.length ? drawSeries(got, spans, of) : note("No counter of that was told then.")), !none && moreSeries(got, range, spans, of)]);
+      !none && (got.series.length ? drawSeries(got, spans, of) : note("No counter of that was told then.")), !none && moreSeries(got, spans, of)]);
     return got;
   });
 }
