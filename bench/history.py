@@ -11,6 +11,7 @@ the page is asked for until its charts are drawn. Then it is asked without a pau
 scraped. Needs root, and Chromium (Debian's package: chromium).
 """
 import argparse
+import multiprocessing
 import os
 import pathlib
 import re
@@ -18,7 +19,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
 
@@ -77,28 +77,33 @@ def first_view(browser, url, view):
     return seen / 1e3
 
 
-def scrapes(agent, seconds, path=None):
-    """Of /metrics, while the path is asked for all the time; and of the latter."""
-    ends, taken = threading.Event(), []
-
-    def ask():
-        while not ends.is_set():
-            taken.append(agent.get(path)[0])
-    threads = [threading.Thread(target=ask) for _ in range(2 if path else 0)]
-    for thread in threads:
-        thread.start()
-    found, limit = [], time.monotonic() + seconds
+def ask_on(agent, path, seconds, taken):
+    limit = time.monotonic() + seconds
     while time.monotonic() < limit:
-        found.append(agent.get("metrics")[0])
-        time.sleep(0.05)
-    ends.set()
-    for thread in threads:
-        thread.join()
-    return found, taken
+        taken.append(agent.get(path)[0])
+
+
+def scrapes(agent, seconds, path=None):
+    """Of /metrics, while two others ask for the path all the time; and of the latter."""
+    with multiprocessing.Manager() as shared:
+        found, taken = [], shared.list()
+        others = [multiprocessing.Process(target=ask_on, args=(agent, path, seconds, taken))
+                  for _ in range(2 if path else 0)]
+        for other in others:
+            other.start()
+        limit = time.monotonic() + seconds
+        while time.monotonic() < limit:
+            found.append(agent.get("metrics")[0])
+            time.sleep(0.05)
+        for other in others:
+            other.join()
+        return found, list(taken)
 
 
 def ms(values):
-    return f"median {1e3 * statistics.median(values):.1f} ms, longest {1e3 * max(values):.1f}"
+    usual = sorted(values)[int(0.95 * len(values))]
+    return (f"median {1e3 * statistics.median(values):.1f} ms, 95 of 100 up to {1e3 * usual:.1f},"
+            f" longest {1e3 * max(values):.1f}")
 
 
 def measure(agent, rounds):
