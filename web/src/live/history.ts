@@ -33,14 +33,17 @@ function nothing(got: Json): HTMLElement | null {
 /** Asks when it is time, and says how far what it got reaches. */
 function asks(draw: (box: HTMLElement, range: Range, rest: string) => Promise<Json>): History {
   const box = h("div");
-  let of = "", at = 0, patience = 0;
+  let of = "", at = 0, patience = AGAIN_MS, failed = false;
   return { box, refresh: async (range, rest) => {
     const now = `${range.place}|${rest}`, same = now === of && box.childElementCount > 0;
-    if (same && (!range.last || performance.now() - at < patience || box.contains(document.activeElement) && document.activeElement !== document.body)) return null;
+    if (same && (!range.last && !failed || performance.now() - at < patience || box.contains(document.activeElement) && document.activeElement !== document.body)) return null;
     if (now !== of) add(clear(box), [note("reading the store")]);
     of = now;
     at = performance.now();
+    patience = AGAIN_MS;
+    failed = true;
     const got = await draw(box, range, rest);
+    failed = false;
     patience = Math.max(AGAIN_MS, 1000 * (got.bucket_s ?? 0));
     return got.points ? got : null;
   } };
