@@ -418,6 +418,7 @@ def a_stretch_of_days_is_chosen(page):
     with_store(page.agent)
     page.open("steps")
     page.wait(lambda: "The last steps" in page.text(), "those of now")
+    page.wait(lambda: page.texts("a[href='#steps/last/604800']"), "its link")
     page.click("a[href='#steps/last/604800']")
     page.wait(lambda: "19,000,000 steps, 31.1 ms on average" in page.text(), "those of a week")
     assert page.texts("main [aria-label='time'] [aria-current]") == ["week"]
@@ -437,16 +438,19 @@ def a_stretch_of_days_is_chosen(page):
     page.browser.run("Array.from(document.querySelectorAll('main button')).find("
                      "(b) => b.textContent === 'show more counters').click()")
     page.wait(lambda: any("after=64" in a for a in page.agent.asked[-5:]), "more of them")
+    page.wait(lambda: page.texts(f"a[href='#gpus/{first}-{last}/host']"), "the host's link")
     page.click(f"a[href='#gpus/{first}-{last}/host']")
     page.wait(lambda: "cpu_ratio" in page.text(), "the host")
     page.click("#tab-incidents")
     page.wait(lambda: "another process takes the CPUs" in page.text() and "79 </script>" in page.text(), "what was told then")
-    page.click("main summary")
+    page.wait(lambda: page.texts("main .incident-list summary"), "its line")
+    page.click("main .incident-list summary")
     page.wait(lambda: "Whose the time was" in page.text() and "pin the job to CPUs" in page.text(), "its cause")
     page.shot("incidents-interval")
     page.browser.key("2")
     page.wait(lambda: page.browser.run("location.hash") == f"#steps/{first}-{last}", "by keys, too")
-    page.click("a[href='#steps']")
+    page.wait(lambda: page.texts("main a[href='#steps']") == ["now"], "its links")
+    page.click("main a[href='#steps']")
     page.wait(lambda: "The last steps" in page.text() and "Phases" not in page.text(), "now again")
 
 
@@ -484,7 +488,7 @@ def what_a_store_cannot_tell_is_said(page):
     with_store(page.agent)
     page.wait(lambda: "Step time" in page.text() and not page.text("[role=alert]"), "it is asked again")
     page.browser.problems.clear()  # the browser says that there was a 503
-    page.click("a[href='#steps/last/86400']")
+    page.click("main a[href='#steps/last/86400']")
     page.wait(lambda: page.texts("[aria-label='time'] [aria-current]") == ["day"], "another one")
     page.open("steps/7-3/x")  # no stretch
     page.wait(lambda: "The last steps" in page.text(), "now")
