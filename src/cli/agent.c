@@ -10,7 +10,8 @@
 
 #include "base/clock.h"
 #include "cli/agent_freezes.h"
-#include "cli/agent_judged.h"
+#include "cli/agent_history.h"
+#include "report/report_judged.h"
 #include "cli/agent_profile.h"
 #include "cli/agent_push.h"
 #include "cli/live_anomalies.h"
@@ -29,6 +30,7 @@
 #define WAIT_BYTES  (1u << 18)
 #define ERR_WAIT_NS 200000000ULL
 #define STEPS_NS    250000000ULL
+#define MIXTURES_NS 5000000000ULL /* so often they are copied */
 
 /* ---- what comes from the session ---- */
 
@@ -187,13 +189,22 @@ static void store_end(struct agent *a)
 
 /* ---- what there is at a batch ---- */
 
+static void look_at_mixtures(struct agent *a, uint64_t now_ns)
+{
+	const struct model *model = session_detect_model(a->detect);
+	if (!model || (a->mixtures_ns && now_ns < a->mixtures_ns + MIXTURES_NS))
+		return;
+	a->mixtures_ns = now_ns;
+	judged_mixtures(a->judged, model, session_detect_layers(a->detect));
+}
+
 static void on_batch(void *ctx, const struct session_view *v)
 {
 	struct agent *a = ctx;
 	uint64_t now_ns = monotonic_ns();
 	if (a->detect) {
 		session_detect_batch(a->detect, v);
-		live_judged_look(a->judged, a->detect, now_ns);
+		look_at_mixtures(a, now_ns);
 	}
 	if (a->flight || a->events)
 		look_for_triggers(a, v);
@@ -251,7 +262,7 @@ static void on_anomaly(void *ctx, const struct anomaly *found)
 
 static void on_row(void *ctx, const struct feature_row *row, double score, bool alarmed)
 {
-	live_judged_row(((struct agent *)ctx)->judged, row, score, alarmed);
+	judged_row(((struct agent *)ctx)->judged, row, score, alarmed);
 }
 
 /* Incidents have rows as they go on; the last one counts. */
@@ -519,7 +530,7 @@ static void get_series(void *ctx, const struct http_question *q, struct http_ans
 static void get_detector(void *ctx, const struct http_question *q, struct http_answer *ret)
 {
 	(void)q;
-	agent_answer_json(ret, agent_judged_layers(((struct agent *)ctx)->judged));
+	agent_answer_json(ret, judged_layers_json(((struct agent *)ctx)->judged));
 }
 
 static void get_judged(void *ctx, const struct http_question *q, struct http_answer *ret)
@@ -528,7 +539,7 @@ static void get_judged(void *ctx, const struct http_question *q, struct http_ans
 	uint64_t x = JUDGED_CHOOSES, y = JUDGED_CHOOSES;
 	bool good = !http_query_u64(q->query, "x", &x) && !http_query_u64(q->query, "y", &y);
 	const char *layer = last_part(q->path);
-	agent_answer_json(ret, good ? agent_judged_layer(a->judged, layer, x, y) : NULL);
+	agent_answer_json(ret, good ? judged_layer_json(a->judged, layer, x, y) : NULL);
 }
 
 static void get_settings(void *ctx, const struct http_question *q, struct http_answer *ret)
@@ -566,11 +577,12 @@ static void get_root(void *ctx, const struct http_question *q, struct http_answe
 		get_page(ctx, ret);
 		return;
 	}
-	buf_printf(&ret->body, "eacgm agent " EACGM_VERSION "\n/         for browsers: a page\n"
-			       "/metrics  for Prometheus\n"
-			       "/api/v1/  jobs, incidents, gpus, series, self, events: JSON\n"
-			       "/healthz  whether it works\n"
-			       "/freeze   POST: the last seconds into a recording\n");
+	buf_printf(&ret->body,
+		   "eacgm agent " EACGM_VERSION "\n/         for browsers: a page\n"
+		   "/metrics  for Prometheus\n"
+		   "/api/v1/  jobs, incidents, gpus, series, history, self, events: JSON\n"
+		   "/healthz  whether it works\n"
+		   "/freeze   POST: the last seconds into a recording\n");
 }
 
 /* Batches come several times a second, also where nothing happens. */
@@ -614,6 +626,8 @@ const struct http_route agent_routes[] = {
 	{"/api/v1/series/", .answer = get_series, .guarded = true},
 	{"/api/v1/detector", .answer = get_detector, .guarded = true},
 	{"/api/v1/detector/", .answer = get_judged, .guarded = true},
+	{"/api/v1/history", .answer = agent_get_history, .aside = true, .guarded = true},
+	{"/api/v1/history/", .answer = agent_get_history, .aside = true, .guarded = true},
 	{"/api/v1/settings", .answer = get_settings, .guarded = true},
 	{"/api/v1/self", .answer = get_self, .guarded = true},
 	{"/api/v1/state", .answer = get_state, .guarded = true},
@@ -659,7 +673,7 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 		judged->anomaly = on_anomaly;
 		judged->incident = on_incident;
 		judged->row = on_row;
-		a->judged = live_judged_new();
+		a->judged = judged_new(false);
 		a->detect = session_detect_new(judged);
 	}
 	if (frozen) {
@@ -671,6 +685,7 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 	}
 	if (!stored)
 		return 0;
+	a->store_path = stored->path;
 	stored->say = agent_say;
 	stored->ctx = a;
 	return store_open(&a->store, stored, e);
@@ -687,7 +702,7 @@ void agent_close(struct agent *a)
 		agent_flames_free(a->flames);
 	if (a->detect)
 		session_detect_free(a->detect);
-	live_judged_free(a->judged);
+	judged_free(a->judged);
 	if (a->store)
 		store_end(a);
 	live_rates_free(a->rates);

@@ -12,12 +12,12 @@
 #include "cli/freeze_page.h"
 #include "cli/notify.h"
 #include "cli/watch_steps.h"
+#include "incident/judged.h"
 #include "serve/agent_api.h"
 #include "serve/http_server.h"
 #include "serve/otlp_events.h"
 #include "session/flight.h"
 #include "session/live_comms.h"
-#include "session/live_judged.h"
 #include "session/live_rates.h"
 #include "session/live_trends.h"
 #include "session/session_detect.h"
@@ -39,7 +39,7 @@ struct agent {
 	struct live_rates *rates; /* those of the thread that looks at rows */
 	struct watch_steps *steps;
 	struct session_detect *detect; /* NULL: nothing is judged */
-	struct live_judged *judged;    /* NULL likewise; of any thread */
+	struct judged *judged;	       /* NULL likewise; of any thread */
 	struct flight *flight;	       /* NULL: nothing is frozen; of any thread */
 	struct agent_peers *peers;     /* NULL likewise; set by who opens them, before a session */
 	struct live_comms *comms;      /* NULL likewise; of any thread */
@@ -50,9 +50,10 @@ struct agent {
 	struct agent_push *push;       /* NULL likewise; agent_exchange_push */
 	struct agent_profile *profile; /* NULL: no profiles are; set likewise */
 	struct store *store;	       /* NULL: nothing is kept; of any thread */
+	const char *store_path;	       /* NULL likewise; of any thread */
 	struct agent_owners *owners;   /* NULL: nobody is asked whose things are */
 	struct notify notify; /* signs of life are those of the thread that looks at rows */
-	uint64_t steps_taken_ns;
+	uint64_t steps_taken_ns, mixtures_ns;
 	json_t *settings; /* of the lock; as agent_settings.h has them: agent_set_settings */
 	char host[AGENT_HOST_BYTES];
 	struct buf policy; /* the page's, for the server's thread */

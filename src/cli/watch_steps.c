@@ -27,6 +27,7 @@
 #define GONE_NS	      (10 * SECOND_NS) /* no step for so long, or 20 usual ones, */
 #define GONE_STEPS    20	       /* while it has steps that look otherwise */
 #define ENDED_NS      (5 * SECOND_NS)  /* one that has ended is told so long */
+_Static_assert(STEPS_PHASES <= LIVE_STEP_PHASES, "phases of a step");
 
 /* A process that has steps, or had some. */
 struct job {
@@ -205,6 +206,24 @@ static void say_phases(void *ctx, uint32_t pid, const char *text)
 	free(name);
 }
 
+/* The shares of a step's phases in this interval. */
+static void take_phases(struct watch_steps *w, const struct steps *s)
+{
+	for (size_t i = 0; i < s->processes.len; i++) {
+		const struct steps_process *p = &s->processes.data[i];
+		const struct steps_loop *loop = steps_main_loop(p);
+		struct job *j = loop && loop->mean_ns > 0 ? job_of(w, p->pid) : NULL;
+		if (!j)
+			continue;
+		j->view.phase_len = 0;
+		for (int k = 0; k < STEPS_PHASES; k++)
+			if (loop->phase_mean_ns[k] > 0)
+				j->view.phase[j->view.phase_len++] = (struct live_phase){
+					steps_phase_words(p, (enum steps_phase)k),
+					(float)(loop->phase_mean_ns[k] / loop->mean_ns)};
+	}
+}
+
 /* Whether there is a process that calls as those with steps do, and has none that were found; given
  * up: for a while such ones are not waited for. */
 static bool wait_for_others(struct watch_steps *w, const struct steps *s, bool given_up,
@@ -239,6 +258,8 @@ static bool find_steps(struct watch_steps *w, uint64_t now_ns)
 		learn_each(w, rows, &steps, now_ns);
 	w->phases.len = w->phases.more = 0;
 	steps_say_each(&steps, say_phases, w);
+	if (found)
+		take_phases(w, &steps);
 	w->phases.intervals += w->phases.len != 0;
 	w->waits = w->most > 1 && wait_for_others(w, &steps, w->look_ns >= LAST_LOOK_NS, now_ns);
 	w->sharers = w->most > 1 && steps.processes.len ? (uint32_t)steps.processes.len : 1;

@@ -200,6 +200,8 @@ void anomaly_list_make(struct anomaly_list *ret, const struct row_source *reader
 	detector_recording(d, reader, o->progress, o->progress_ctx);
 	detector_stats(d, &ret->stats);
 	keep_changes(ret, d);
+	if (o->judged_by && detector_model(d))
+		o->judged_by(o->ctx, detector_model(d), x.layers);
 	detector_free(d);
 	settle(ret, reader);
 }

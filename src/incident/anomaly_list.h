@@ -31,6 +31,8 @@ struct anomaly_list_options {
 	void (*row)(void *ctx, const struct feature_row *row, const char *layer, double score,
 		    double p, bool alarmed);
 	void (*event)(void *ctx, const struct detector_event *e);
+	/* At the end: what rows were judged by; NULL: of a recording alone. */
+	void (*judged_by)(void *ctx, const struct model *m, const struct detect_layers *layers);
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
 };

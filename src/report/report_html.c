@@ -175,6 +175,7 @@ static void put_all(struct buf *page, const struct report *r, const json_t *repo
 	put(page, "eacgm-steps", report_html_steps(r, left_out));
 	put(page, "eacgm-counters", report_html_counters(r, left_out));
 	put(page, "eacgm-flames", report_html_flames(r, left_out));
+	put(page, "eacgm-anomalies", report_html_anomalies(r, left_out));
 	put(page, "eacgm-timeline", report_html_timeline(r, left_out));
 	put(page, "eacgm-about", about_json(left_out));
 	web_page_end(page);

@@ -21,6 +21,7 @@ void report_html_left_out(json_t *list, const char *what, uint64_t shown, uint64
 json_t *report_html_steps(const struct report *r, json_t *left_out);
 json_t *report_html_counters(const struct report *r, json_t *left_out);
 json_t *report_html_flames(const struct report *r, json_t *left_out);
+json_t *report_html_anomalies(const struct report *r, json_t *left_out);
 json_t *report_html_timeline(const struct report *r, json_t *left_out);
 
 /* A tree as the page's flame graph draws it (Flame of web/src/data.ts), without its smallest

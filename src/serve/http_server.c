@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "serve/http_aside.h"
 #include "serve/http_auth.h"
 #include "serve/http_tls.h"
 
@@ -58,6 +59,7 @@ struct http_server {
 	struct event *ticks;
 	struct event *beats;
 	VEC(struct stream) streams;
+	struct http_aside *aside;
 	struct evconnlistener *listener;
 	VEC(struct connection) open;
 	int end_fd;
@@ -144,6 +146,12 @@ static const char *query_of(struct evhttp_request *r)
 	return query ? query : "";
 }
 
+static const char *accept_of(struct evhttp_request *r)
+{
+	const char *accept = evhttp_find_header(evhttp_request_get_input_headers(r), "Accept");
+	return accept ? accept : "";
+}
+
 static void ask(const struct http_server *s, const struct http_route *route, const char *path,
 		struct evhttp_request *r)
 {
@@ -155,9 +163,8 @@ static void ask(const struct http_server *s, const struct http_route *route, con
 	if (n && evbuffer_copyout(in, body.data, n) != (ev_ssize_t)n)
 		n = 0;
 	body.data[n] = 0;
-	const char *accept = evhttp_find_header(evhttp_request_get_input_headers(r), "Accept");
 	route->answer(s->ctx,
-		      &(struct http_question){path, query_of(r), accept ? accept : "",
+		      &(struct http_question){path, query_of(r), accept_of(r),
 					      (const char *)body.data, n},
 		      &a);
 	send_answer(r, &a);
@@ -328,6 +335,10 @@ static int route_to(struct http_server *s, const char *path, struct evhttp_reque
 			continue;
 		if (route->streams)
 			return stream_begin(s, route, r);
+		if (route->aside)
+			return http_aside_ask(
+				s->aside, route, s->ctx,
+				&(struct http_question){path, query_of(r), accept_of(r), "", 0}, r);
 		ask(s, route, path, r);
 		return 0;
 	}
@@ -534,8 +545,9 @@ static int make(struct http_server *s)
 	s->ends = s->base ? event_new(s->base, s->end_fd, EV_READ, on_end, s) : NULL;
 	s->ticks = s->base ? event_new(s->base, -1, EV_PERSIST, on_tick, s) : NULL;
 	s->beats = s->base ? event_new(s->base, -1, EV_PERSIST, on_beat, s) : NULL;
+	s->aside = s->base ? http_aside_new(s->base, send_answer) : NULL;
 	const struct timeval tick = {.tv_usec = TICK_MS * 1000}, beat = {.tv_sec = STREAM_S};
-	if (s->end_fd < 0 || !s->http || !s->ends || !s->ticks || !s->beats ||
+	if (s->end_fd < 0 || !s->http || !s->ends || !s->ticks || !s->beats || !s->aside ||
 	    event_add(s->ends, NULL) || event_add(s->ticks, &tick) || event_add(s->beats, &beat))
 		return -ENOMEM;
 	evhttp_set_max_headers_size(s->http, HEADER_BYTES);
@@ -599,6 +611,7 @@ void http_server_close(struct http_server *s)
 	if (s->beats)
 		event_free(s->beats);
 	forget_streams(s, NULL);
+	http_aside_free(s->aside);
 	if (s->http)
 		evhttp_free(s->http);
 	for (size_t i = 0; i < s->open.len; i++)

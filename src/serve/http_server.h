@@ -5,6 +5,8 @@
  * for either. TLS and a token are the host's to ask for: it decides which addresses are safe
  * without. Where there is a token, no path is answered to who does not say it.
  *
+ * A route whose answers take a while is answered aside (http_aside.h): others do not wait for it.
+ *
  * A route may stream: who asks is given its answer again and again, once a second, until it hangs
  * up. The answer is made once for all of them; who does not read is cut off. */
 #pragma once
@@ -40,8 +42,9 @@ struct http_answer {
 struct http_route {
 	const char *path; /* whole: "/metrics"; one that ends in '/' but "/": all below it */
 	bool posts;	  /* POST, else GET and HEAD */
-	/* On the server's thread, one at a time. */
+	/* On the server's thread, one at a time; of those that are aside on theirs. */
 	void (*answer)(void *ctx, const struct http_question *q, struct http_answer *ret);
+	bool aside;   /* GET: its answer takes a while, and is made on another thread */
 	bool streams; /* GET: see above; the question of the answer has no more than its path */
 	/* Only for who asks a number or "localhost": a page from elsewhere, whose name was made to
 	 * lead here, may not read it. */

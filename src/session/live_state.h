@@ -18,6 +18,7 @@
 #define LIVE_NAME_BYTES	 96
 #define LIVE_PHASES	 8 /* processes with steps */
 #define LIVE_PHASE_BYTES 256
+#define LIVE_STEP_PHASES 8  /* that a step can have */
 #define LIVE_JOBS	 64 /* processes whose steps are counted */
 
 /* The newest is at (next - 1) mod LIVE_HISTORY. */
@@ -69,16 +70,23 @@ struct live_cause {
 	char what[256];
 };
 
+struct live_phase {
+	const char *name; /* static */
+	float share;	  /* of a step */
+};
+
 /* Of a process whose steps are counted. */
 struct live_steps_view {
 	uint64_t count; /* since they were found */
 	char kind[16];	/* "training", or "" */
 	char marker[LIVE_NAME_BYTES];
 	uint32_t pid, tid;
-	uint64_t last_ns, median_ns, longest_ns; /* of those in history */
-	uint64_t since_ns;			 /* when the last one ended */
-	struct live_history history;		 /* ns */
-	char phases[LIVE_PHASE_BYTES];		 /* of the last interval that it was in, or "" */
+	uint64_t last_ns, median_ns, longest_ns;   /* of those in history */
+	uint64_t since_ns;			   /* when the last one ended */
+	struct live_history history;		   /* ns */
+	char phases[LIVE_PHASE_BYTES];		   /* of the last interval that it was in, or "" */
+	struct live_phase phase[LIVE_STEP_PHASES]; /* the same as numbers */
+	uint32_t phase_len;
 };
 
 struct live_jobs {

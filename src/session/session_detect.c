@@ -200,7 +200,7 @@ const struct model *session_detect_model(const struct session_detect *d)
 	return detector_model(d->detector);
 }
 
-const char *session_detect_layer_name(const struct session_detect *d, enum detect_layer layer)
+const struct detect_layers *session_detect_layers(const struct session_detect *d)
 {
-	return detect_layer_name(detector_layers(d->detector), layer);
+	return detector_layers(d->detector);
 }

@@ -35,7 +35,7 @@ void session_detect_batch(struct session_detect *d, const struct session_view *v
 void session_detect_end(struct session_detect *d, const struct session_view *v);
 /* What it goes by, and what its layers are called: for the thread that looks. */
 const struct model *session_detect_model(const struct session_detect *d);
-const char *session_detect_layer_name(const struct session_detect *d, enum detect_layer layer);
+const struct detect_layers *session_detect_layers(const struct session_detect *d);
 /* Windows that were not judged: too many of their events were lost. */
 uint64_t session_detect_lossy(const struct session_detect *d);
 /* Whether anything was judged so far: before that, what is normal is learned. */

@@ -52,9 +52,20 @@ static int cut_fine(sqlite3 *db, int64_t before_s)
 
 static int cut_coarse(sqlite3 *db, int64_t before_s)
 {
-	static const char *const tables[] = {"counters_60s", "steps_60s", "calls_60s"};
+	static const char *const tables[] = {"counters_60s", "steps_60s", "calls_60s",
+					     "phases_60s"};
 	int rc = SQLITE_OK;
-	for (size_t i = 0; i < 3 && rc == SQLITE_OK; i++)
+	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables) && rc == SQLITE_OK; i++)
+		rc = cut(db, tables[i], SLICE_S, before_s);
+	return rc;
+}
+
+/* Of tens of minutes. */
+static int cut_coarsest(sqlite3 *db, int64_t before_s)
+{
+	static const char *const tables[] = {"counters_600s", "steps_600s", "phases_600s"};
+	int rc = SQLITE_OK;
+	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables) && rc == SQLITE_OK; i++)
 		rc = cut(db, tables[i], SLICE_S, before_s);
 	return rc;
 }
@@ -92,7 +103,7 @@ static bool is_too_large(sqlite3 *db, int64_t bytes)
 }
 
 /* Seconds first, down to a minute of them; the oldest of ten seconds, down to an hour; then
- * minutes; then what is left. */
+ * minutes; then the last hour's tens of seconds, tens of minutes, what was told. */
 static int cut_oldest(sqlite3 *db, int64_t now_s)
 {
 	int before = sqlite3_total_changes(db);
@@ -103,6 +114,8 @@ static int cut_oldest(sqlite3 *db, int64_t now_s)
 		rc = cut_coarse(db, now_s - 3600);
 	if (rc == SQLITE_OK && sqlite3_total_changes(db) == before)
 		rc = cut_fine(db, now_s - 60);
+	if (rc == SQLITE_OK && sqlite3_total_changes(db) == before)
+		rc = cut_coarsest(db, now_s - 3600);
 	if (rc == SQLITE_OK && sqlite3_total_changes(db) == before)
 		rc = cut_told(db, now_s - 60);
 	return rc;
@@ -115,6 +128,8 @@ static int retain(sqlite3 *db, const struct store_limits *l, int64_t now_s, bool
 		rc = cut_fine(db, now_s - (l->keep_s < FINE_S ? l->keep_s : FINE_S));
 	if (rc == SQLITE_OK)
 		rc = cut_coarse(db, now_s - l->keep_s);
+	if (rc == SQLITE_OK)
+		rc = cut_coarsest(db, now_s - l->keep_s);
 	if (rc == SQLITE_OK && now_s % NAMES_S < 10) {
 		rc = cut_told(db, now_s - l->keep_s);
 		/* a name is noted as seen each hour */

@@ -109,6 +109,10 @@ static void take_steps_of(struct store_rollup *r, const struct live_steps_view *
 	snprintf(to->kind, sizeof(to->kind), "%s", v->kind);
 	for (uint32_t i = v->history.len - n; i < v->history.len; i++)
 		sums_add(&to->seconds, live_history_at(&v->history, i) * 1e-9);
+	to->phases_len = v->phase_len;
+	for (uint32_t i = 0; i < v->phase_len; i++)
+		to->phases[i] = (struct store_phase){v->phase[i].name,
+						     (double)v->phase[i].share * to->seconds.sum};
 }
 
 /* What a process had when it was met, or after a while in which it could not be told, is not. */
@@ -278,6 +282,16 @@ static char *evidence_of(const struct incident_said *told)
 	return (char *)b.data;
 }
 
+static char *blame_of(const struct incident_said *told)
+{
+	struct buf b = {0};
+	for (size_t i = 0; i < MODEL_INCIDENT_OWNERS && told->row->owners[i]; i++)
+		buf_printf(&b, "%s%.0f %s", i ? "\n" : "", told->row->owner_ns[i],
+			   incident_text(told, told->row->owners[i]));
+	buf_byte(&b, 0);
+	return (char *)b.data;
+}
+
 static void incident_texts_of(char *ret[INCIDENT_TEXTS], const struct incident_said *told)
 {
 	const struct m_incident *row = told->row;
@@ -295,6 +309,7 @@ static void incident_texts_of(char *ret[INCIDENT_TEXTS], const struct incident_s
 	for (size_t i = 0; i < INCIDENT_EVIDENCE; i++)
 		ret[i] = xstrdup(incident_text(told, numbers[i]));
 	ret[INCIDENT_EVIDENCE] = evidence_of(told);
+	ret[INCIDENT_BLAME] = blame_of(told);
 }
 
 void store_rollup_incident(struct store_rollup *r, const struct incident_said *told,

@@ -45,10 +45,18 @@ struct store_process {
 	int64_t end_ns; /* 0: it lives */
 };
 
+struct store_phase {
+	const char *name; /* static */
+	double seconds;	  /* of these steps */
+};
+
 struct store_steps {
 	struct store_owner owner;
 	char kind[16];
 	struct store_sums seconds;
+	/* By the shares that were found last; none: they are not known. */
+	struct store_phase phases[LIVE_STEP_PHASES];
+	uint32_t phases_len;
 };
 
 struct store_calls {
@@ -75,6 +83,7 @@ enum store_incident_text {
 	INCIDENT_CULPRIT_FUNCTION,
 	INCIDENT_CULPRIT_FILE,
 	INCIDENT_EVIDENCE, /* a line each */
+	INCIDENT_BLAME,	   /* likewise: nanoseconds, a blank, whose they were */
 	INCIDENT_TEXTS,
 };
 

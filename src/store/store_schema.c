@@ -90,7 +90,42 @@ static const char second[] =
 	"CREATE VIEW v_steps_1s" OF_STEPS
 	" FROM steps_1s r LEFT JOIN processes p ON p.id = r.process;";
 
-const char *const store_schema_steps[] = {first, second};
+/* Tens of minutes, of which a week is read at once; what steps were made of; whose the time of
+ * incidents was; names of containers. */
+static const char third[] =
+	"ALTER TABLE processes ADD COLUMN container_name TEXT;"
+	"CREATE TABLE counters_600s(time INTEGER, series INTEGER, n INTEGER, sum REAL, min REAL,"
+	" max REAL, PRIMARY KEY(time, series)) WITHOUT ROWID;"
+	"CREATE TABLE steps_600s(time INTEGER, process INTEGER, kind TEXT, n INTEGER, sum REAL,"
+	" min REAL, max REAL, PRIMARY KEY(time, process, kind)) WITHOUT ROWID;"
+	"CREATE TABLE phases_60s(time INTEGER, process INTEGER, phase TEXT, seconds REAL,"
+	" PRIMARY KEY(time, process, phase)) WITHOUT ROWID;"
+	"CREATE TABLE phases_600s(time INTEGER, process INTEGER, phase TEXT, seconds REAL,"
+	" PRIMARY KEY(time, process, phase)) WITHOUT ROWID;"
+	"INSERT INTO counters_600s SELECT time - time % 600, series, sum(n), sum(sum), min(min),"
+	" max(max) FROM counters_60s GROUP BY 1, 2;"
+	"INSERT INTO steps_600s SELECT time - time % 600, process, kind, sum(n), sum(sum),"
+	" min(min), max(max) FROM steps_60s GROUP BY 1, 2, 3;"
+	"CREATE VIEW v_counters_10m" OF_SERIES " FROM counters_600s" SERIES_JOINED
+	"CREATE VIEW v_steps_10m" OF_STEPS
+	" FROM steps_600s r LEFT JOIN processes p ON p.id = r.process;"
+	"CREATE VIEW v_phases AS SELECT r.time AS time, " AT ", p.pid AS pid, p.script AS script,"
+	" r.phase AS phase, r.seconds AS seconds FROM phases_60s r"
+	" LEFT JOIN processes p ON p.id = r.process;"
+	"ALTER TABLE incidents ADD COLUMN blame TEXT;"
+	"DROP VIEW v_incidents;"
+	"CREATE VIEW v_incidents AS SELECT datetime(onset_ns / 1000000000, 'unixepoch') AS onset,"
+	" (end_ns - onset_ns) * 1e-9 AS lasted_s, ended, pid, cause, confidence, what, culprit,"
+	" culprit_pid, cost_ns * 1e-9 AS cost_s, evidence, blame FROM incidents;"
+	"DROP VIEW v_processes;"
+	"CREATE VIEW v_processes AS SELECT pid, datetime(start_ns / 1000000000, 'unixepoch') AS "
+	"start_at,"
+	" datetime(nullif(end_ns, 0) / 1000000000, 'unixepoch') AS end_at, comm, script, rank, "
+	"local_rank,"
+	" world_size, job, launcher, pod, namespace, pod_uid, container, container_name FROM "
+	"processes;";
+
+const char *const store_schema_steps[] = {first, second, third};
 const size_t store_schema_version = sizeof(store_schema_steps) / sizeof(store_schema_steps[0]);
 
 static int number(sqlite3 *db, const char *sql, sqlite3_int64 *ret)

@@ -27,6 +27,9 @@
 	"INSERT INTO steps_" s "s SELECT time - time % " s ", process, kind, sum(n), sum(sum),"    \
 	" min(min), max(max) FROM steps_1s WHERE time > ?1 AND time <= ?2 GROUP BY 1, 2, 3"        \
 	" ON CONFLICT(time, process, kind)" ADD_SUMS
+#define PUT_PHASE(s)                                                                               \
+	"INSERT INTO phases_" s "s VALUES(?1 - ?1 % " s ", ?2, ?3, ?4)"                            \
+	" ON CONFLICT(time, process, phase) DO UPDATE SET seconds = seconds + excluded.seconds"
 static const char *const texts[STORE_STATEMENTS] = {
 	[FIND_PROCESS] = "SELECT id FROM processes WHERE pid = ?1 AND start_ns BETWEEN ?2 - ?3 AND"
 			 " ?2 + ?3",
@@ -34,8 +37,8 @@ static const char *const texts[STORE_STATEMENTS] = {
 	[PUT_PROCESS] =
 		"UPDATE processes SET end_ns = ?2, seen = ?3, parent_pid = ?4, comm = ?5,"
 		" script = ?6, rank = ?7, local_rank = ?8, world_size = ?9, job = ?10,"
-		" launcher = ?11, pod = ?12, namespace = ?13, pod_uid = ?14, container = ?15"
-		" WHERE id = ?1",
+		" launcher = ?11, pod = ?12, namespace = ?13, pod_uid = ?14, container = ?15,"
+		" container_name = ?16 WHERE id = ?1",
 	[ADD_SERIES] = "INSERT INTO series(process, kind, gpu, entity, name, unit, seen)"
 		       " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(entity, name, process)"
 		       " DO UPDATE SET seen = excluded.seen RETURNING id",
@@ -46,6 +49,8 @@ static const char *const texts[STORE_STATEMENTS] = {
 			" ON CONFLICT(time, series) DO UPDATE SET value = excluded.value",
 	[PUT_STEPS] = "INSERT INTO steps_1s VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)"
 		      " ON CONFLICT(time, process, kind)" ADD_SUMS,
+	[PUT_PHASE_60S] = PUT_PHASE("60"),
+	[PUT_PHASE_600S] = PUT_PHASE("600"),
 	[PUT_CALLS] = "INSERT INTO calls_60s VALUES(?1, ?2, ?3, ?4, ?5, ?6)"
 		      " ON CONFLICT(time, process, function) DO UPDATE SET calls = calls +"
 		      " excluded.calls, errors = errors + excluded.errors, seconds = seconds +"
@@ -54,13 +59,15 @@ static const char *const texts[STORE_STATEMENTS] = {
 	[PUT_INCIDENT] =
 		"INSERT OR REPLACE INTO incidents VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
 		" ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,"
-		" ?24, ?25)",
+		" ?24, ?25, ?26)",
 	[GET_ROLLED] = "SELECT until FROM rolled",
 	[SET_ROLLED] = "UPDATE rolled SET until = ?1",
 	[ROLL_COUNTERS_10S] = ROLL_COUNTERS("10"),
 	[ROLL_COUNTERS_60S] = ROLL_COUNTERS("60"),
+	[ROLL_COUNTERS_600S] = ROLL_COUNTERS("600"),
 	[ROLL_STEPS_10S] = ROLL_STEPS("10"),
 	[ROLL_STEPS_60S] = ROLL_STEPS("60"),
+	[ROLL_STEPS_600S] = ROLL_STEPS("600"),
 	[CUT_COUNTERS] = "DELETE FROM counters_1s WHERE time >= ?1",
 	[CUT_STEPS] = "DELETE FROM steps_1s WHERE time >= ?1",
 };
@@ -207,9 +214,9 @@ static int put_process(struct store_writer *w, const struct store_batch *b,
 	put_known(s, 7, p->of.rank >= 0 ? p->of.rank : l->rank);
 	put_known(s, 8, l->local_rank);
 	put_known(s, 9, l->world_size);
-	const char *const labels[] = {l->job,		l->launcher, l->pod,
-				      l->pod_namespace, l->pod_uid,  l->container};
-	for (int i = 0; i < 6; i++)
+	const char *const labels[] = {l->job,	  l->launcher,	l->pod,		  l->pod_namespace,
+				      l->pod_uid, l->container, l->container_name};
+	for (int i = 0; i < 7; i++)
 		put_text(s, 10 + i, labels[i]);
 	return end(s);
 }
@@ -265,6 +272,33 @@ static int put_counter(struct store_writer *w, const struct store_batch *b,
 	return end(s);
 }
 
+static int put_phase(struct store_writer *w, const struct store_batch *b, enum store_statement into,
+		     sqlite3_int64 process, const struct store_phase *phase)
+{
+	sqlite3_stmt *s = NULL;
+	int rc = begin(w, into, &s);
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_bind_int64(s, 1, b->time_s);
+	sqlite3_bind_int64(s, 2, process);
+	sqlite3_bind_text(s, 3, phase->name, -1, SQLITE_STATIC);
+	sqlite3_bind_double(s, 4, phase->seconds);
+	return end(s);
+}
+
+/* At once into minutes and tens of them: they are few. */
+static int put_phases(struct store_writer *w, const struct store_batch *b, sqlite3_int64 process,
+		      const struct store_steps *steps)
+{
+	int rc = SQLITE_OK;
+	for (uint32_t i = 0; i < steps->phases_len && rc == SQLITE_OK; i++) {
+		rc = put_phase(w, b, PUT_PHASE_60S, process, &steps->phases[i]);
+		if (rc == SQLITE_OK)
+			rc = put_phase(w, b, PUT_PHASE_600S, process, &steps->phases[i]);
+	}
+	return rc;
+}
+
 static int put_steps(struct store_writer *w, const struct store_batch *b,
 		     const struct store_steps *steps)
 {
@@ -283,7 +317,8 @@ static int put_steps(struct store_writer *w, const struct store_batch *b,
 	sqlite3_bind_double(s, 5, sums->sum);
 	sqlite3_bind_double(s, 6, sums->min);
 	sqlite3_bind_double(s, 7, sums->max);
-	return end(s);
+	rc = end(s);
+	return rc == SQLITE_OK ? put_phases(w, b, process, steps) : rc;
 }
 
 /* ---- seconds that become tens of them and minutes ---- */
@@ -312,8 +347,9 @@ static int get_rolled(struct store_writer *w, sqlite3_int64 *ret)
 /* Up to a second. */
 static int roll(struct store_writer *w, int64_t upto_s)
 {
-	static const enum store_statement all[] = {ROLL_COUNTERS_10S, ROLL_COUNTERS_60S,
-						   ROLL_STEPS_10S, ROLL_STEPS_60S};
+	static const enum store_statement all[] = {ROLL_COUNTERS_10S,  ROLL_COUNTERS_60S,
+						   ROLL_COUNTERS_600S, ROLL_STEPS_10S,
+						   ROLL_STEPS_60S,     ROLL_STEPS_600S};
 	sqlite3_int64 until_s;
 	int rc = get_rolled(w, &until_s);
 	if (rc != SQLITE_OK || upto_s <= until_s)

@@ -1,6 +1,6 @@
 /* store_write.h - batches into the tables of an open store, each in one transaction. They become
- * rows of a second, of which rows of ten seconds and of a minute are made when ten seconds are
- * over: what a killed agent left of them, the next one does. For one thread. */
+ * rows of a second, of which rows of ten seconds, of a minute and of ten minutes are made when ten
+ * seconds are over: what a killed agent left of them, the next one does. For one thread. */
 #pragma once
 
 #include <sqlite3.h>
@@ -19,6 +19,8 @@ enum store_statement {
 	ADD_FUNCTION,
 	PUT_COUNTER,
 	PUT_STEPS,
+	PUT_PHASE_60S,
+	PUT_PHASE_600S,
 	PUT_CALLS,
 	PUT_EVENT,
 	PUT_INCIDENT,
@@ -26,8 +28,10 @@ enum store_statement {
 	SET_ROLLED,
 	ROLL_COUNTERS_10S,
 	ROLL_COUNTERS_60S,
+	ROLL_COUNTERS_600S,
 	ROLL_STEPS_10S,
 	ROLL_STEPS_60S,
+	ROLL_STEPS_600S,
 	CUT_COUNTERS,
 	CUT_STEPS,
 	STORE_STATEMENTS,

@@ -1,7 +1,7 @@
 """An agent that knows what a test tells it: the page and answers below /api/v1/, on a port of its own.
 
-`answers` has a value, JSON as bytes, or a function of the query, for each path below /api/v1/; `state` what events
-tell. `asked` lists the paths that were asked for.
+`answers` has a value, JSON as bytes, a status with either, or a function of the query, for each path below
+/api/v1/; `state` what events tell. `asked` lists the paths that were asked for.
 """
 import http.server
 import json
@@ -65,8 +65,9 @@ class FakeAgent:
             value = self.answers[name]
             if callable(value):
                 value = value(dict(urllib.parse.parse_qsl(url.query)))
+            status, value = value if isinstance(value, tuple) else (200, value)
             data = value if isinstance(value, bytes) else json.dumps(value).encode()
-            self.send(question, 200, "application/json", data)
+            self.send(question, status, "application/json", data)
         else:
             self.send(question, 404, "application/json", b'{"error":"there is none"}')
 

@@ -25,7 +25,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)>\u202e"
 TESTS = []
 # Notes when what a view is of was drawn first, ms since the page was asked for.
 WATCHES = """new MutationObserver((_, o) => {
-  if (!document.querySelector("main .job, main details, main canvas.flame")) return;
+  if (!document.querySelector("main .job, main details, main canvas")) return;
   o.disconnect();
   requestAnimationFrame(() => { window.seen = performance.now(); });
 }).observe(document, { childList: true, subtree: true });"""
@@ -158,6 +158,82 @@ SETTINGS = {"file": "/etc/eacgm/agent.yaml", "options": [
     {"name": "detect", "told": True, "values": [""], "help": "Look for what is not normal."},
     {"name": "otlp-header", "told": True, "values": ["Authorization=(not shown)"], "help": "A header."},
     {"name": "store", "told": False, "values": [], "help": "Keep what is known there."}]}
+
+
+# ---- what a store tells ----
+
+WEEK_S = 7 * 86400
+LAST_S = 1_800_000_000  # of the store
+
+
+def stretch(query, points=400):
+    """What of a stretch is kept: the last week."""
+    to = min(int(query.get("to", LAST_S)), LAST_S)
+    start = max(int(query["from"]) if "from" in query else to - int(query["last"]), LAST_S - WEEK_S)
+    bucket = max(1, (to - start) // points)
+    n = max(0, (to - start) // bucket)
+    return {"kept": True, "from_s": start, "to_s": start + n * bucket, "bucket_s": bucket,
+            "points": n, "oldest_s": LAST_S - WEEK_S, "newest_s": LAST_S}
+
+
+def stored_job(number, **more):
+    return {"id": number, "pid": 1000 + number, "start_s": LAST_S - WEEK_S, "end_s": None,
+            "comm": "python3", "script": "train.py", "rank": number - 1, "local_rank": 0,
+            "world_size": 2, "job": "4711", "launcher": "slurm", "pod": "trainer-0",
+            "namespace": "ai", "container": None, "container_name": "trainer",
+            "steps": 19_000_000, "mean_ms": 31.1, "longest_ms": 160.0, **more}
+
+
+def history(query, jobs=None):
+    told = stretch(query)
+    jobs = jobs or [stored_job(1), stored_job(2, script="other.py", steps=0, mean_ms=None,
+                                              longest_ms=None, end_s=LAST_S - 86400)]
+    return {**told, "jobs": jobs, "jobs_all": len(jobs),
+            "steps": [1200 + i % 50 for i in range(told["points"])]}
+
+
+def stored_steps(query):
+    told = stretch(query)
+    n = told["points"]
+    minutes = max(1, n // 2)
+    wave = [31 + 2 * ((i * 7) % 11 - 5) / 5 + (40 if n // 2 < i < n // 2 + 20 else 0) for i in range(n)]
+    return {**told, "process": stored_job(1), "mean_ms": wave, "longest_ms": [v * 1.8 for v in wave],
+            "count": [900] * n,
+            "phases": {"from_s": told["from_s"], "bucket_s": 2 * told["bucket_s"], "points": minutes,
+                       "of": [{"name": name, "ms": [31 * share + i % 3 for i in range(minutes)]}
+                              for name, share in (("forward", 0.4), ("backward", 0.45), ("load", 0.1))]}}
+
+
+def stored_series(kind, names, query):
+    told = stretch(query)
+    n = told["points"]
+    made = [{"entity": f"{kind} {i}", "kind": kind, "name": name, "unit": unit,
+             "mean": [base * (1 + (k * (3 + i) % 17) / 100) for k in range(n)],
+             "max": [base * 1.3 for _ in range(n)]}
+            for name, unit, base in names for i in range(2)]
+    return {**told, "series_all": 100, "series": made[int(query.get("after", 0)) and 2:]}
+
+
+GPU_NAMES = (("sm_ratio", "ratio", 0.8), ("power_watts", "W", 500), ("memory_used_bytes", "bytes", 6e10))
+
+
+def stored_incidents(query):
+    told = stretch(query)
+    middle = (told["from_s"] + told["to_s"]) // 2 * SECOND
+    length = (told["to_s"] - told["from_s"]) * SECOND // 20
+    one = {**incident(3), "run": 1, "onset_ns": middle, "end_ns": middle + length, "told_ns": middle}
+    return {**told, "incidents": [one], "incidents_all": 1, "events_all": 1,
+            "events": [{"time_ns": middle, "entity": "gpu 0", "name": "xid", "text": "79 " + HOSTILE}]}
+
+
+def with_store(agent):
+    usual(agent)
+    agent.answers.update({
+        "history": history, "history/processes/1/steps": stored_steps,
+        "history/incidents": stored_incidents,
+        "history/series/gpu": lambda q: stored_series("gpu", GPU_NAMES, q),
+        "history/series/host": lambda q: stored_series("host", (("cpu_ratio", "ratio", 0.3),), q),
+        "history/processes/1/series": lambda q: stored_series("process", (("rss_bytes", "bytes", 4e9),), q)})
 
 
 def usual(agent):
@@ -324,6 +400,100 @@ def anomalies_lie_beside_the_mixture(page):
     page.wait(lambda: "By duration and errors" in page.text(), "another feature")
 
 
+def drag(page, first, last):
+    """Over parts of the first chart's width."""
+    page.wait(lambda: page.browser.run("!!document.querySelector('.u-over')"), "a chart")
+    box = page.browser.run("""(() => { const o = document.querySelector(".u-over");
+        o.scrollIntoView({ block: "center" }); const b = o.getBoundingClientRect();
+        return [b.x, b.y + b.height / 2, b.width]; })()""")
+    x, y, width = box
+    page.browser.mouse("mouseMoved", x + width * first, y)
+    page.browser.mouse("mousePressed", x + width * first, y)
+    page.browser.mouse("mouseMoved", x + width * last, y)
+    page.browser.mouse("mouseReleased", x + width * last, y)
+
+
+@test
+def a_stretch_of_days_is_chosen(page):
+    with_store(page.agent)
+    page.open("steps")
+    page.wait(lambda: "The last steps" in page.text(), "those of now")
+    page.wait(lambda: page.texts("a[href='#steps/last/604800']"), "its link")
+    page.click("a[href='#steps/last/604800']")
+    page.wait(lambda: "19,000,000 steps, 31.1 ms on average" in page.text(), "those of a week")
+    assert page.texts("main [aria-label='time'] [aria-current]") == ["week"]
+    assert page.texts(".chart strong") == ["Step time", "Phases of a step, on average", "Steps of all jobs"]
+    assert "1 incident then" in page.text() and "each point is of 25 min" in page.text(), page.text()
+    page.shot("steps-week")
+    drag(page, 0.25, 0.5)
+    page.wait(lambda: re.fullmatch(r"#steps/\d+-\d+", page.browser.run("location.hash")), "an interval")
+    first, last = map(int, page.browser.run("location.hash")[7:].split("-"))
+    assert abs(first - (LAST_S - 0.75 * WEEK_S)) < 7200 and abs(last - first - WEEK_S / 4) < 7200, (first, last)
+    page.wait(lambda: "earlier" in page.text() and f"from={first}&to={last}" in str(page.agent.asked[-8:]), "its steps")
+    page.shot("steps-interval")
+    page.click("#tab-gpus")
+    page.wait(lambda: "sm_ratio" in page.text() and "power_watts" in page.text(), "the GPUs of then")
+    assert page.browser.run("location.hash") == f"#gpus/{first}-{last}", "the time goes from view to view"
+    page.shot("gpus-interval")
+    page.browser.run("Array.from(document.querySelectorAll('main button')).find("
+                     "(b) => b.textContent === 'show more counters').click()")
+    page.wait(lambda: any("after=64" in a for a in page.agent.asked[-5:]), "more of them")
+    page.wait(lambda: page.texts(f"a[href='#gpus/{first}-{last}/host']"), "the host's link")
+    page.click(f"a[href='#gpus/{first}-{last}/host']")
+    page.wait(lambda: "cpu_ratio" in page.text(), "the host")
+    page.click("#tab-incidents")
+    page.wait(lambda: "another process takes the CPUs" in page.text() and "79 </script>" in page.text(), "what was told then")
+    page.wait(lambda: page.texts("main .incident-list summary"), "its line")
+    page.click("main .incident-list summary")
+    page.wait(lambda: "Whose the time was" in page.text() and "pin the job to CPUs" in page.text(), "its cause")
+    page.shot("incidents-interval")
+    page.browser.key("2")
+    page.wait(lambda: page.browser.run("location.hash") == f"#steps/{first}-{last}", "by keys, too")
+    page.wait(lambda: page.texts("main a[href='#steps']") == ["now"], "its links")
+    page.click("main a[href='#steps']")
+    page.wait(lambda: "The last steps" in page.text() and "Phases" not in page.text(), "now again")
+
+
+@test
+def a_process_of_then_is_chosen(page):
+    with_store(page.agent)
+    page.open("steps/last/86400")
+    page.wait(lambda: "train.py (1001)" in page.text(".answer"), "the one with most steps")
+    page.browser.run("(() => { const s = document.querySelector('main select'); s.value = 2;"
+                     " s.dispatchEvent(new Event('change')); })()")
+    page.wait(lambda: "other.py (1002): no steps then" in page.text(".answer"), "the other")
+    assert page.browser.run("location.hash") == "#steps/last/86400/2"
+    page.open("gpus/last/86400/1")
+    page.wait(lambda: "rss_bytes" in page.text(), "its counters")
+
+
+@test
+def what_a_store_cannot_tell_is_said(page):
+    with_store(page.agent)
+    for name in ("history", "history/incidents", "history/series/gpu"):
+        page.agent.answers[name] = {"kept": False}
+    for view in ("steps", "gpus", "incidents"):
+        page.open(f"{view}/last/3600")
+        page.wait(lambda: "--store FILE" in page.text(), view)
+    with_store(page.agent)
+    page.open(f"steps/100-200")
+    page.agent.answers["history"] = page.agent.answers["history/incidents"] = {**stretch({"last": 60}), "points": 0}
+    page.open(f"steps/100-300")
+    page.wait(lambda: "Nothing is kept of that time: the store has" in page.text(), "what there is")
+    with_store(page.agent)
+    page.agent.answers["history"] = (503, {"error": "it would take longer than it may: choose a shorter time"})
+    page.open("steps/last/604800")
+    page.wait(lambda: "cannot be shown: it would take longer" in page.text("[role=alert]"), "why")
+    page.shot("history-error")
+    with_store(page.agent)
+    page.wait(lambda: "Step time" in page.text() and not page.text("[role=alert]"), "it is asked again")
+    page.browser.problems.clear()  # the browser says that there was a 503
+    page.click("main a[href='#steps/last/86400']")
+    page.wait(lambda: page.texts("[aria-label='time'] [aria-current]") == ["day"], "another one")
+    page.open("steps/7-3/x")  # no stretch
+    page.wait(lambda: "The last steps" in page.text(), "now")
+
+
 @test
 def settings_are_shown_without_secrets(page):
     usual(page.agent)
@@ -346,12 +516,12 @@ def what_fails_is_said_and_gets_better(page):
 
 
 VIEWS = ["jobs", "steps", "gpus", "incidents", "incidents/7", "anomalies", "flames", "ranks", "freezes", "probes",
-         "settings"]
+         "settings", "steps/last/604800", "gpus/last/604800", "incidents/last/604800"]
 
 
 @test
 def every_view_fits_a_phone_and_has_its_dark_side(page):
-    usual(page.agent)
+    with_store(page.agent)
     for view in VIEWS:
         for width, scheme in ((390, "light"), (1400, "dark")):
             page.open(view, width, scheme)
@@ -381,6 +551,13 @@ def a_thousand_processes(page):
         page.wait(lambda: page.browser.run("!!window.seen"), "when it was seen")
         print(f"# first view of {view}, 1,000 processes: {page.browser.run('window.seen') / 1e3:.2f} s,"
               f" CPU of its thread up to now {cpu_of(page.browser):.2f} s", flush=True)
+    with_store(page.agent)
+    page.agent.answers["history"] = lambda q: history(q, [stored_job(i + 1) for i in range(1000)])
+    page.open("steps/last/604800")
+    page.wait(lambda: page.browser.run("document.querySelectorAll('main option').length") == 1000, "all of them")
+    page.wait(lambda: page.browser.run("!!window.seen"), "when it was seen")
+    print(f"# first view of a week, 1,000 processes: {page.browser.run('window.seen') / 1e3:.2f} s", flush=True)
+    page.agent.answers.update({"jobs": json.dumps(jobs).encode()})
     page.open("jobs")
     page.wait(lambda: "(1000)" in page.text(), "jobs")
     page.browser.key("/")

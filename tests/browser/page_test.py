@@ -20,7 +20,7 @@ RECORDINGS = ROOT / "tests/golden/recordings"
 VIEWS = ["overview", "steps", "timeline", "gpus", "incidents", "functions", "flames", "ranks", "probes"]
 PAGES = {"ranks": ("recording", "v1_ranks"), "profile": ("recording", "v1_profile"),
          "gpu": ("hostile", "gpu"), "names": ("names",), "job": ("job",),
-         "timeline": ("timeline",)}
+         "timeline": ("timeline",), "told": ("told",)}
 HOSTILE = ["</script><img src=x onerror=alert(1)>", "<b id=made>bold</b>"]
 SETTLED = "new Promise((done) => setTimeout(() => requestAnimationFrame(done), 30))"
 TESTS = []
@@ -31,6 +31,11 @@ def test(fn):
     return fn
 
 
+def views_of(name):
+    """Anomalies are shown where some were told."""
+    return VIEWS[:5] + ["anomalies"] * (name == "told") + VIEWS[5:]
+
+
 def make(folder):
     """Returns why the pages cannot be made, or None."""
     for name, (kind, *what) in PAGES.items():
@@ -39,6 +44,7 @@ def make(folder):
             path = RECORDINGS / f"{what[0]}.eacgm"
         else:
             command = {"hostile": ["make_hostile", *what, path], "job": ["make_job", path, "1", "30"],
+                       "told": ["make_job", path, "1", "120", "84", "104", "2.5", "told"],
                        "names": ["make_hostile", "names", path, *HOSTILE],
                        "timeline": ["make_timeline", path]}[kind]
             subprocess.run([BUILD / "tests" / command[0], *command[1:]], check=True, timeout=60)
@@ -89,8 +95,11 @@ class Page:
 def each_view_shows_something_of_each_recording(page):
     for name in PAGES:
         page.open(name)
-        for number, view in enumerate(VIEWS, 1):
-            page.browser.key(str(number))
+        for number, view in enumerate(views_of(name), 1):
+            if number < 10:
+                page.browser.key(str(number))
+            else:  # there is no key of that name
+                page.browser.run(f"location.hash = '{view}'")
             page.settle()
             assert page.browser.run("location.hash") == f"#{view}", (name, view)
             assert page.texts("nav [aria-current]") == [page.texts("nav a")[number - 1]]
@@ -112,7 +121,7 @@ def the_overview_says_what_the_report_says_first(page):
 @test
 def no_view_is_wider_than_a_phone(page):
     for name in PAGES:
-        for view in VIEWS:
+        for view in views_of(name):
             page.open(name, view, width=390)
             wide = page.browser.run("document.documentElement.scrollWidth")
             assert wide <= 390, (name, view, wide)
@@ -215,6 +224,30 @@ def a_timeline_shows_what_gpus_did(page):
     assert page.browser.run("""(() => { const c = document.querySelector("canvas.timeline");
         const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
         return new Set(new Uint32Array(d.buffer)).size; })()""") > 5, "something is drawn"
+
+
+@test
+def anomalies_lie_beside_the_mixture(page):
+    page.open("told", "anomalies", scheme="dark")
+    told = json.loads(page.browser.run('document.getElementById("eacgm-anomalies").textContent'))
+    layers = {layer["layer"]: layer for layer in told}
+    assert {"torch", "step"} <= set(layers) and any(r[4] for r in layers["torch"]["rows"]), layers.keys()
+    assert "Scores" in page.text() and "standard deviations" in page.text(), page.text()
+    page.shot("told-anomalies-dark")
+    page.do("Array.from(document.querySelectorAll('main button')).find((b) => b.textContent.startsWith('torch ')).click()")
+
+    def label():
+        return page.browser.run("document.querySelector('canvas[role=img]').getAttribute('aria-label')")
+    torch = layers["torch"]
+    alarmed = sum(r[4] for r in torch["rows"])
+    names = [torch["features"][torch[axis]]["name"] for axis in ("x", "y")]
+    assert f"by {names[0]} and {names[1]}, {alarmed} of them alarmed, and 1 normal" in label(), label()
+    other = torch["mixture"]["columns"][0]
+    page.do(f"(() => {{ const s = document.querySelectorAll('main select')[1]; s.value = {other};"
+            " s.dispatchEvent(new Event('change')); })()")
+    assert f"By {names[0]} and {torch['features'][other]['name']}" in page.text(), page.text()
+    page.open("job", "anomalies")
+    assert page.texts("nav a").count("Anomalies") == 0 and "steps of" in page.text(), "nothing was told"
 
 
 @test

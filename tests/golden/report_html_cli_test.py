@@ -14,8 +14,8 @@ from cli import EACGM, RECORDINGS, TOOLS, eacgm, job, main, test
 
 HOSTILE = ["</script><img src=x onerror=alert(1)>", "<!--<script>", "]]>\"'&amp;", "</SCRIPT\t>"]
 MISSING = "was built without the page"
-BLOCKS = ["eacgm-report", "eacgm-steps", "eacgm-counters", "eacgm-flames", "eacgm-timeline",
-          "eacgm-about"]
+BLOCKS = ["eacgm-report", "eacgm-steps", "eacgm-counters", "eacgm-flames", "eacgm-anomalies",
+          "eacgm-timeline", "eacgm-about"]
 MOST = 5 << 20
 
 

@@ -122,6 +122,8 @@ def _(t):
     t.wait_for(lambda: answer_of(a, "gpus")["gpus"][1:], "two GPUs")
     t.wait_for(lambda: answer_of(a, "gpus")["gpus"][1]["xid"] == 79, "an error of one")
     t.wait_for(lambda: answer_of(a, "series/process")["series"], "counters over time")
+    for path in ("", "/incidents", "/series/gpu", "/processes/1/steps"):
+        expect(answer_of(a, "history" + path) == {"kept": False}, path)
     detail = all_answers(doc, a, job.pid)
     expect((detail["rank"], detail["world_size"], detail["job"], detail["launcher"]) ==
            (3, 8, "4711", "slurm") and detail["steps"] is None, detail)
@@ -178,6 +180,7 @@ def _(t):
                "the time of each one's over time")
     stacks_of(t, doc, a, jobs[0].pid)
     judged_of(t, doc, a)
+    history_of(t, doc, a, [job.pid for job in jobs])
     for job in jobs:
         t.kill(job)
         job.wait()
@@ -194,6 +197,33 @@ def judged_of(t, doc, a):
     expect((other["x"], other["y"]) == (1, 0), other)
     for bad in ("detector/none", "detector/", "detector/torch?x=99", "detector/torch?x=a"):
         expect(refused(a, "/api/v1/" + bad)[0] == 404, bad)
+
+
+def history_of(t, doc, a, pids):
+    """What the store tells of the last minutes."""
+    t.wait_for(lambda: len(answer_of(a, "history?last=600")["jobs"]) == 2, "both in the store")
+    told = checked(doc, a, "history?last=600", "history")
+    expect(told["kept"] and {j["pid"] for j in told["jobs"]} == set(pids), told["jobs"])
+    expect(all(j["steps"] > 20 and 1 < j["mean_ms"] < 1000 for j in told["jobs"]), told["jobs"])
+    expect(sum(told["steps"]) >= sum(j["steps"] for j in told["jobs"]), told["steps"])
+    process = "history/processes/%d" % told["jobs"][0]["id"]
+    steps = checked(doc, a, process + "/steps?last=600", "history/processes/{id}/steps")
+    expect(steps["bucket_s"] <= 10 and sum(steps["count"]) > 20, steps)
+    t.wait_for(lambda: answer_of(a, process + "/steps?last=600")["phases"]["of"], "its phases", 60)
+    phases = checked(doc, a, process + "/steps", "history/processes/{id}/steps")["phases"]["of"]
+    expect({"forward", "backward"} <= {p["name"] for p in phases}, phases)
+    series = checked(doc, a, process + "/series?last=600", "history/processes/{id}/series")["series"]
+    expect("rss_bytes" in {s["name"] for s in series}, series)
+    for kind in ("host", "gpu"):
+        checked(doc, a, "history/series/%s?last=600" % kind, "history/series/{kind}")
+    checked(doc, a, "history/incidents?last=600", "history/incidents")
+    for bad in ("?from=x", "?from=9&to=8", "?to=0", "?last=-1", "?from=5&to=5", "?after=x",
+                "?to=99999999999999", "/incidents?from=2&to=1"):
+        expect(refused(a, "/api/v1/history" + bad)[0] == 400, bad)
+    for bad in ("/", "/x", "/processes/", "/processes/1", "/processes/x/steps",
+                "/processes/999999/steps", "/processes/-1/series", "/processes/1/steps/2",
+                "/series/", "/series/none", "/incidents/1"):
+        expect(refused(a, "/api/v1/history" + bad)[0] == 404, bad)
 
 
 def stacks_of(t, doc, a, pid):
@@ -280,7 +310,8 @@ def _(t):
 @test("who asks by a name that somebody made to lead here, or to change something, gets nothing")
 def _(t):
     a = Agent(t)
-    for path in ("jobs", "incidents", "series", "self", "state", "events", "jobs/1"):
+    for path in ("jobs", "incidents", "series", "self", "state", "events", "jobs/1", "history",
+                 "history/incidents"):
         code, said = refused(a, "/api/v1/" + path, Host="evil.example:%d" % a.port)
         expect(code == 403 and said == "Forbidden\n", (path, code, said))
     for host in ("localhost:%d" % a.port, "127.0.0.1", "[::1]:1"):

@@ -80,6 +80,7 @@ static struct live_process *job(uint32_t pid)
 	strcpy(p->comm, "python3");
 	strcpy(p->script, "train.py");
 	strcpy(p->labels.job, "4711");
+	strcpy(p->labels.container_name, "trainer");
 	return p;
 }
 
@@ -203,6 +204,8 @@ static void counters_have_mean_and_bounds(void **unused)
 			" name = 'cpu_ratio' AND time = 1700000040"));
 	assert_true(ask("SELECT n = 2 AND mean = 2.5 FROM v_counters_10s WHERE name = 'cpu_ratio'"
 			" AND time = 1700000040"));
+	assert_true(ask("SELECT n = 4 AND min = 1 AND max = 10 FROM v_counters_10m WHERE"
+			" name = 'cpu_ratio' AND time = 1700000000 - 1700000000 % 600"));
 	assert_true(ask("SELECT n = 1 AND mean = 1 AND max = 1 FROM v_counters_1s WHERE"
 			" name = 'cpu_ratio' AND time = 1700000041"));
 }
@@ -266,6 +269,8 @@ static void calls_are_those_since_the_last_batch(void **unused)
 			" layer = 'cuda' FROM v_calls ORDER BY time"));
 	assert_int_equal(ask("SELECT sum(calls) FROM v_calls"), 16);
 	assert_int_equal(ask("SELECT count(*) FROM processes WHERE rank = 2 AND job = '4711'"), 1);
+	assert_int_equal(ask("SELECT count(*) FROM v_processes WHERE container_name = 'trainer'"),
+			 1);
 }
 
 static void many_functions_are_others(void **unused)
@@ -316,6 +321,30 @@ static void steps_are_counted_from_the_first_look(void **unused)
 	assert_int_equal(ask("SELECT steps FROM v_steps_10s WHERE pid = 7"), 2);
 }
 
+/* By the shares that were found last; minutes and tens of them. */
+static void phases_are_parts_of_steps(void **unused)
+{
+	struct live_steps_view steps = {.pid = 7,
+					.kind = "training",
+					.phase = {{"forward", 0.75F}, {"load", 0.25F}},
+					.phase_len = 2};
+	const struct live_steps_view *const of[] = {&steps};
+	(void)unused;
+	open_store();
+	job(7);
+	write_steps_at(TIME_S, of, 1);
+	for (int i = 1; i <= 3; i++) {
+		live_history_add(&steps.history, 4e9);
+		steps.count++;
+		write_steps_at(TIME_S + 40 * i, of, 1);
+	}
+	assert_int_equal(ask("SELECT count(*) FROM v_phases"), 6);
+	assert_true(ask("SELECT seconds = 3 AND pid = 7 FROM v_phases WHERE phase = 'forward' AND"
+			" time = 1700000040"));
+	assert_int_equal(ask("SELECT sum(seconds) FROM phases_600s WHERE phase = 'load'"), 3);
+	assert_int_equal(ask("SELECT sum(seconds) FROM phases_600s"), 12);
+}
+
 /* A process's row is written when it changes. */
 static void processes_are_told_when_they_change(void **unused)
 {
@@ -339,8 +368,8 @@ static void processes_are_told_when_they_change(void **unused)
 
 static void an_incident_is_one_row_the_latest(void **unused)
 {
-	char text[] = "cpu_contention", why[] = "waited";
-	struct incident_texts texts = {.of = {text, why}, .len = 2};
+	char text[] = "cpu_contention", why[] = "waited", whose[] = "its own Python";
+	struct incident_texts texts = {.of = {text, why, whose}, .len = 3};
 	struct m_incident row = {.id = 3,
 				 .onset_ns = 10 * S,
 				 .end_ns = 12 * S,
@@ -349,7 +378,9 @@ static void an_incident_is_one_row_the_latest(void **unused)
 				 .cause = 1,
 				 .confidence = 0.5,
 				 .cost_ns = 2e9,
-				 .evidence = {2}};
+				 .evidence = {2},
+				 .owners = {3, 2},
+				 .owner_ns = {15e8, 5e8}};
 	const struct incident_said told = {.row = &row, .texts = &texts};
 	(void)unused;
 	open_store();
@@ -363,6 +394,9 @@ static void an_incident_is_one_row_the_latest(void **unused)
 	assert_int_equal(ask("SELECT count(*) FROM incidents"), 1);
 	assert_true(ask("SELECT cause = 'cpu_contention' AND confidence = 0.75 AND ended AND"
 			" lasted_s = 2 AND cost_s = 2 AND evidence = 'waited' FROM v_incidents"));
+	assert_true(
+		ask("SELECT blame = '1500000000 its own Python' || char(10) || '500000000 waited'"
+		    " FROM v_incidents"));
 	assert_int_equal(ask("SELECT count(*) FROM v_events WHERE name = 'xid' AND text = '79'"),
 			 1);
 }
@@ -435,7 +469,9 @@ static void an_older_one_is_brought_up_to_date(void **unused)
 			     "INSERT INTO series(id, kind, entity, name, process) VALUES"
 			     " (5, 3, 'host', 'cpu_ratio', 0);"
 			     "INSERT INTO counters_10s VALUES(1700000040, 5, 10, 30, 1, 5);"
-			     "INSERT INTO counters_60s VALUES(1700000040, 5, 10, 30, 1, 5)",
+			     "INSERT INTO counters_60s VALUES(1700000040, 5, 10, 30, 1, 5);"
+			     "INSERT INTO counters_60s VALUES(1699999980, 5, 10, 10, 1, 6);"
+			     "INSERT INTO steps_60s VALUES(1700000040, 1, 'x', 2, 3, 1, 2)",
 			     NULL, NULL, NULL),
 		SQLITE_OK);
 	sqlite3_close(writer.db);
@@ -444,7 +480,10 @@ static void an_older_one_is_brought_up_to_date(void **unused)
 	counter(ENTITY_HOST, 0, "cpu_ratio");
 	write_counters_at(TIME_S + 12, 40);
 	assert_int_equal(store_write_end(&writer), SQLITE_OK);
-	assert_true(ask("SELECT n = 11 AND max = 40 AND sum(mean * n) = 70 FROM v_counters"));
+	assert_true(ask("SELECT n = 11 AND max = 40 AND sum(mean * n) = 70 FROM v_counters WHERE"
+			" time = 1700000040"));
+	assert_true(ask("SELECT n = 21 AND max = 40 AND sum = 80 FROM counters_600s"));
+	assert_true(ask("SELECT n = 2 AND sum = 3 FROM steps_600s"));
 	assert_int_equal(ask("SELECT count(*) FROM v_counters_1s"), 1);
 }
 
@@ -585,6 +624,7 @@ int main(void)
 		TEST(what_a_killed_agent_left_is_added_up),
 		TEST(a_clock_that_is_set_back),
 		TEST(steps_are_counted_from_the_first_look),
+		TEST(phases_are_parts_of_steps),
 		TEST(processes_are_told_when_they_change),
 		TEST(an_incident_is_one_row_the_latest),
 		TEST(rows_go_by_their_age),

@@ -2,6 +2,7 @@
 // when it comes into sight: a page may have hundreds.
 import uPlot from "uplot";
 import { clean, h, onTheme, style } from "./dom";
+import { moment } from "./format";
 
 export interface Line {
   label: string;
@@ -19,6 +20,7 @@ export interface ChartOptions {
   xLabel?: (v: number) => string;
   marks?: { from: number; to: number; label: string }[]; // spans that are shaded
   zero?: boolean; // the axis begins at 0
+  time?: boolean; // x is seconds of the Unix epoch
   pick?: (index: number) => void; // a click on a point
   select?: (from: number, to: number) => void; // a stretch that was drawn over, instead of seeing it closer
 }
@@ -37,13 +39,13 @@ function options(o: ChartOptions, lines: Line[], width: number): uPlot.Options {
     width, height: o.height ?? 180,
     legend: { show: lines.length > 1 },
     cursor: { y: false, drag: { x: true, y: false, setScale: !o.select } },
-    scales: { x: { time: false }, y: { range: (_u, lo, hi) => range(lo, hi, o.zero !== false) } },
+    scales: { x: { time: o.time === true }, y: { range: (_u, lo, hi) => range(lo, hi, o.zero !== false) } },
     axes: [
-      { ...axis, size: 30, values: (_u, ticks) => ticks.map(o.xLabel ?? ((v) => `${+v.toPrecision(6)} s`)) },
+      o.time ? { ...axis, size: 44, values: (_u, ticks, _axis, _space, step) => times(ticks, step) } : { ...axis, size: 30, values: (_u, ticks) => ticks.map(o.xLabel ?? ((v) => `${+v.toPrecision(6)} s`)) },
       { ...axis, size: 84, values: (_u, ticks) => ticks.map(o.format) },
     ],
     series: [
-      { label: "at", value: (_u, v) => v === null ? "–" : (o.xLabel ?? ((s) => `${s.toFixed(2)} s`))(v) },
+      { label: "at", value: (_u, v) => v === null ? "–" : (o.xLabel ?? (o.time ? moment : (s) => `${s.toFixed(2)} s`))(v) },
       ...lines.map((line, i) => ({
         label: clean(line.label),
         stroke: line.faint ? style("--faint") : colour(i),
@@ -56,6 +58,17 @@ function options(o: ChartOptions, lines: Line[], width: number): uPlot.Options {
     ],
     hooks: { drawClear: [(u) => shade(u, o.marks ?? [])], setSelect: [(u) => selected(u, o)] },
   };
+}
+
+/** Times of ticks, by the reader's clock; the day is said once. */
+function times(ticks: number[], step: number): string[] {
+  let before = "";
+  return ticks.map((tick) => {
+    const at = new Date(tick * 1000), day = at.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+    const said = day === before ? "" : day;
+    before = day;
+    return step >= 86400 ? day : `${at.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: step < 60 ? "2-digit" : undefined })}\n${said}`;
+  });
 }
 
 function range(lo: number | null, hi: number | null, zero: boolean): [number, number] {

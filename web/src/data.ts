@@ -55,6 +55,16 @@ export interface TimelineView {
   lanes: { start_us: number[]; us: number[]; name: number[]; count: number[] }[]; // in the order of the timeline's
 }
 
+/** src/report/report_judged.c: what a detector judged of a layer, with all features. */
+export interface JudgedLayer {
+  layer: string;
+  features: { name: string; unit: string; what: string }[];
+  x: number; // those that show most
+  y: number;
+  mixture: { columns: number[]; weights: number[]; means: number[]; covariances: number[] }; // columns: features
+  rows: Json[]; // start_ns, end_ns, pid, gpu, alarmed, score, features
+}
+
 export interface LeftOut {
   what: string;
   shown: number;

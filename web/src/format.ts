@@ -66,3 +66,8 @@ export function number(v: number): string {
 export function plural(n: number, one: string, many = one + "s"): string {
   return `${count(n)} ${n === 1 ? one : many}`;
 }
+
+/** Seconds of the Unix epoch, by the reader's clock. */
+export function moment(s: number): string {
+  return new Date(s * 1000).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: s % 60 ? "2-digit" : undefined });
+}

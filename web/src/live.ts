@@ -10,6 +10,8 @@ import { groups, timesOf } from "./views/counters";
 import { get, jobName, seconds, type Live } from "./live/get";
 import { anomalies } from "./live/anomalies";
 import { flames } from "./live/flames";
+import { historyOfCounters, historyOfIncidents, historyOfSteps } from "./live/history";
+import { noteRange, placeOf, ranged } from "./live/range";
 import { freezes, frozenOf } from "./live/freezes";
 import { incidents } from "./live/incidents";
 import { ranks } from "./live/ranks";
@@ -129,7 +131,7 @@ function counters(): Live {
       : note("No GPU is seen.")]);
     if (drawn && shape === now) drawn.update(x, all.series);
     else {
-      drawn = groups(all.series, x, [], true);
+      drawn = groups(all.series, x, { spans: [] }, true);
       clear(place).append(...drawn.elements);
       shape = now;
     }
@@ -169,15 +171,18 @@ export function live(): void {
   const made = new Map<string, Live>(), words = h("span", { class: "note", role: "status" }, "connecting");
   const light = h("span", { class: "state off", "aria-hidden": "true" });
   let last = -EACH_MS, busy = false;
-  const view = (id: string, title: string, begin: () => Live): View => ({ id, title, make: () => {
+  addEventListener("hashchange", noteRange); // before the tabs, whose links lead to the same time
+  noteRange();
+  const view = (id: string, title: string, begin: () => Live): View => ({ id, title, at: () => placeOf(id), make: () => {
     const it = begin();
     made.set(id, it);
     last = -EACH_MS;
     queueMicrotask(() => void look()); // not only when an event comes
     return [it.box];
   } });
-  const views = [view("jobs", "Jobs", jobs), view("steps", "Steps", steps), view("gpus", "GPUs and counters", counters),
-                 view("incidents", "Incidents", () => incidents(frozenOf)),
+  const views = [view("jobs", "Jobs", jobs), view("steps", "Steps", () => ranged("steps", steps(), historyOfSteps())),
+                 view("gpus", "GPUs and counters", () => ranged("gpus", counters(), historyOfCounters())),
+                 view("incidents", "Incidents", () => ranged("incidents", incidents(frozenOf), historyOfIncidents())),
                  view("anomalies", "Anomalies", anomalies), view("flames", "Flame graphs", flames), view("ranks", "Ranks", ranks), view("freezes", "Frozen traces", freezes), view("probes", "Probes and cost", self), view("settings", "Settings", settings)];
   const { nav, main } = tabs(views);
   const lost = (why: string) => { light.classList.add("off"); words.textContent = why; };

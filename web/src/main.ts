@@ -1,9 +1,10 @@
 // main.ts - the page: of a recording where it holds one's report, else of the agent that served it.
-import { block, type About, type Counters, type Flame, type Json, type Steps, type Timeline } from "./data";
+import { block, type About, type Counters, type Flame, type Json, type JudgedLayer, type Steps, type Timeline } from "./data";
 import { add, clean, clear, h } from "./dom";
 import { ns } from "./format";
 import { live } from "./live";
 import { tabs, type View } from "./tabs";
+import { anomalies } from "./views/anomalies";
 import { counters } from "./views/counters";
 import { flames } from "./views/flames";
 import { functions } from "./views/functions";
@@ -19,6 +20,7 @@ function recording(report: Json): void {
   const loops = block<Steps[]>("eacgm-steps") ?? [], flame = block<Flame[]>("eacgm-flames") ?? [];
   const series = block<Counters>("eacgm-counters") ?? { bucket_s: 1, points: 0, series: [] };
   const timeline = block<Timeline>("eacgm-timeline") ?? { lanes: [], names: [], views: [] };
+  const judged = block<JudgedLayer[]>("eacgm-anomalies") ?? [];
   const spans = spansOf(report), found = report.incidents?.length ?? 0;
   const views: View[] = [
     { id: "overview", title: "Overview", make: () => overview(report, about) },
@@ -26,6 +28,7 @@ function recording(report: Json): void {
     { id: "timeline", title: "Timeline", make: () => timelineView(timeline, spans) },
     { id: "gpus", title: "GPUs and counters", make: () => counters(report, series, spans) },
     { id: "incidents", title: found ? `Incidents (${found})` : "Incidents", make: () => incidents(report) },
+    ...(judged.length || report.anomalies?.length ? [{ id: "anomalies", title: "Anomalies", make: () => anomalies(report, judged, spans) }] : []),
     { id: "functions", title: "Functions", make: () => functions(report) },
     { id: "flames", title: "Flame graphs", make: () => flames(flame) },
     { id: "ranks", title: "Ranks", make: () => ranks(report) },

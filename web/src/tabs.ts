@@ -6,6 +6,7 @@ export interface View {
   id: string;
   title: string;
   make: () => Child[];
+  at?: () => string; // the fragment that leads to it; its id unless told
 }
 
 /** The address's fragment in two: "#incidents/12" is the view "incidents", and "12" of it. */
@@ -16,7 +17,8 @@ export function fragment(): { view: string; rest: string } {
 
 export function tabs(views: View[]): { nav: HTMLElement; main: HTMLElement; remake: (id?: string) => void } {
   const made = new Map<string, HTMLElement>();
-  const links = views.map((v) => h("a", { href: `#${v.id}`, id: `tab-${v.id}` }, v.title));
+  const place = (v: View) => v.at?.() ?? v.id;
+  const links = views.map((v) => h("a", { href: `#${place(v)}`, id: `tab-${v.id}` }, v.title));
   const nav = h("nav", { "aria-label": "views" }, ...links);
   const main = h("main", { id: "view", tabindex: "-1" });
   const wanted = () => views.find((v) => v.id === fragment().view) ?? views[0];
@@ -31,6 +33,7 @@ export function tabs(views: View[]): { nav: HTMLElement; main: HTMLElement; rema
     }
     for (const child of Array.from(main.children)) if (child !== panel) child.remove();
     if (panel.parentElement !== main) main.append(panel);
+    links.forEach((link, i) => link.setAttribute("href", `#${place(views[i])}`));
     links.forEach((link, i) => views[i] === view ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current"));
     const at = links[views.indexOf(view)];
     nav.scrollLeft = at.offsetLeft - (nav.clientWidth - at.offsetWidth) / 2; // in the middle, where they do not all fit
@@ -39,7 +42,7 @@ export function tabs(views: View[]): { nav: HTMLElement; main: HTMLElement; rema
     const on = event.target as HTMLElement;
     if (event.ctrlKey || event.altKey || event.metaKey || /^(INPUT|TEXTAREA|SELECT)$/.test(on.tagName)) return;
     const view = views[Number(event.key) - 1];
-    if (view) location.hash = view.id;
+    if (view) location.hash = place(view);
     else if (event.key === "/") {
       main.querySelector<HTMLInputElement>("input[type=search]")?.focus();
       event.preventDefault();

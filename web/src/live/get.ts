@@ -5,9 +5,15 @@ import { ns } from "../format";
 /** What is on the screen of a view, and how it is brought up to date. */
 export interface Live { box: HTMLElement; refresh: () => Promise<void> }
 
+/** The sentence of an answer that says no. */
+async function said(answer: Response): Promise<string | null> {
+  const told = answer.status === 404 ? null : await answer.json().catch(() => null);
+  return typeof told?.error === "string" ? told.error : null;
+}
+
 export async function get(path: string): Promise<Json> {
   const answer = await fetch(`/api/v1/${path}`, { cache: "no-store" });
-  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+  if (!answer.ok) throw new Error(await said(answer) ?? `${path}: ${answer.status}`);
   return answer.json();
 }
 

@@ -1,5 +1,5 @@
 // counters.ts - counters of GPUs, the host, its devices and processes over time.
-import { chart } from "../chart";
+import { chart, type ChartOptions } from "../chart";
 import type { Counters, Json, Series } from "../data";
 import { h, note, section, type Child } from "../dom";
 import { bytes, count, ns, percent, value } from "../format";
@@ -34,7 +34,10 @@ function constantsNote(all: [string, Series[]][]): HTMLElement {
 
 interface Figure { element: HTMLElement; update: (x: number[], all: Series[]) => void }
 
-function figure(name: string, all: Series[], x: number[], spans: Span[]): Figure {
+/** What all its charts have. */
+export interface Drawn { spans: Span[]; options?: Partial<ChartOptions> }
+
+function figure(name: string, all: Series[], x: number[], how: Drawn): Figure {
   const unit = all[0].unit, many = all.length > 1;
   const lines = (of: Series[]) => {
     const means = of.slice(0, LINES).map((s) => ({ label: many ? s.entity : "mean", values: s.mean }));
@@ -46,7 +49,7 @@ function figure(name: string, all: Series[], x: number[], spans: Span[]): Figure
     return `mean ${value(meanOf(of[0].mean), unit)}, highest ${value(there.length ? Math.max(...there) : null, unit)}`;
   };
   const drawn = chart({ title: many ? name : `${all[0].entity} ${name}`, said: said(all), format: (v) => value(v, unit), height: 150,
-                        marks: spans, zero: unit !== "°C" && unit !== "MHz" }, x, lines(all));
+                        marks: how.spans, zero: unit !== "°C" && unit !== "MHz", ...how.options }, x, lines(all));
   return { element: drawn.element, update: (newX, of) => drawn.update(newX, lines(of), said(of)) };
 }
 
@@ -58,16 +61,16 @@ function byNames(series: Series[]): Map<string, Series[]> {
 }
 
 /** all: also what does not change, which may yet. */
-function group(kind: string, series: Series[], x: number[], spans: Span[], all: boolean): Figure {
+function group(kind: string, series: Series[], x: number[], how: Drawn, all: boolean): Figure {
   let now = byNames(series), nowX = x, filled = false;
-  const open = kind === "gpu" || kind === "host", inside = h("div", { class: "grid" }), figures = new Map<string, Figure>();
+  const open = kind === "gpu" || kind === "host" || how.options?.time, inside = h("div", { class: "grid" }), figures = new Map<string, Figure>();
   const fill = () => {
     if (filled) return;
     filled = true;
     const still = all ? [] : [...now].filter(([, list]) => list.every((s) => constant(s) !== undefined));
     for (const [name, list] of now) {
       if (still.some(([other]) => other === name)) continue;
-      const made = figure(name, list, nowX, spans);
+      const made = figure(name, list, nowX, how);
       figures.set(name, made);
       inside.append(made.element);
     }
@@ -85,9 +88,9 @@ function group(kind: string, series: Series[], x: number[], spans: Span[], all: 
 }
 
 /** Charts by what they are of; update wants series of the same names. */
-export function groups(series: Series[], x: number[], spans: Span[], all = false): { elements: HTMLElement[]; update: (x: number[], all: Series[]) => void } {
+export function groups(series: Series[], x: number[], how: Drawn, all = false): { elements: HTMLElement[]; update: (x: number[], all: Series[]) => void } {
   const kinds = [...new Set(series.map((s) => s.kind))].sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b));
-  const made = kinds.map((kind) => ({ kind, of: group(kind, series.filter((s) => s.kind === kind), x, spans, all) }));
+  const made = kinds.map((kind) => ({ kind, of: group(kind, series.filter((s) => s.kind === kind), x, how, all) }));
   return {
     elements: made.map((m) => m.of.element),
     update: (newX, now) => { for (const m of made) m.of.update(newX, now.filter((s) => s.kind === m.kind)); },
@@ -133,7 +136,7 @@ export function counters(report: Json, c: Counters, spans: Span[]): Child[] {
   if (!c.series.length && !tables.some(Boolean)) return [note("The recording has no counters and no GPUs.")];
   return [
     !report.gpus?.length && note("No counters of GPUs are in this recording."),
-    ...groups(c.series, timesOf(c), spans).elements,
+    ...groups(c.series, timesOf(c), { spans }).elements,
     ...tables,
   ];
 }

@@ -39,9 +39,20 @@ export function spansOf(report: Json): Span[] {
     from: (i.onset_ns - start) / 1e9, to: ((i.end_ns || i.told_ns) - start) / 1e9 }));
 }
 
+/** Those that were told, or null. */
+export function anomaliesOf(report: Json): HTMLElement | null {
+  const start = report.recording?.start_monotonic_ns ?? 0, odd: Json[] = report.anomalies ?? [];
+  return odd.length ? section("Anomalies", table(odd, [
+    { head: "at", value: (a) => a.start_ns, text: (a) => at(a.start_ns, start) },
+    { head: "for", value: (a) => a.end_ns - a.start_ns, text: (a) => ns(a.end_ns - a.start_ns) },
+    { head: "layer", left: true, value: (a) => a.layer },
+    { head: "why", left: true, value: (a) => a.why ?? a.name },
+  ], { name: "anomalies" })) : null;
+}
+
 export function incidents(report: Json): Child[] {
   const start = report.recording?.start_monotonic_ns ?? 0;
-  const list: Json[] = report.incidents ?? [], odd: Json[] = report.anomalies ?? [], early: Json[] = report.outlook ?? [];
+  const list: Json[] = report.incidents ?? [], early: Json[] = report.outlook ?? [];
   const events: Json[] = report.events ?? [], wrong: Json[] = report.errors ?? [];
   const found: Child[] = [
     list.length > 2 && table(list, [
@@ -54,12 +65,7 @@ export function incidents(report: Json): Child[] {
     ...list.map((i) => incidentCard(i, (t) => `at ${at(t, start)}`)),
     early.length ? section("Early warnings", h("ul", { class: "findings" }, ...early.map((w) =>
       h("li", null, w.what)))) : null,
-    odd.length ? section("Anomalies", table(odd, [
-      { head: "at", value: (a) => a.start_ns, text: (a) => at(a.start_ns, start) },
-      { head: "for", value: (a) => a.end_ns - a.start_ns, text: (a) => ns(a.end_ns - a.start_ns) },
-      { head: "layer", left: true, value: (a) => a.layer },
-      { head: "why", left: true, value: (a) => a.why ?? a.name },
-    ], { name: "anomalies" })) : null,
+    anomaliesOf(report),
     events.length ? section("Events of GPUs", table(events, [
       { head: "at", value: (e) => e.time_ns, text: (e) => at(e.time_ns, start) },
       { head: "of", left: true, value: (e) => e.entity }, { head: "what", left: true, value: (e) => e.name },

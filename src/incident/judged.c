@@ -1,13 +1,14 @@
-/* live_judged.c - rings of rows, and copies of mixtures without what is for their making. */
-#include "session/live_judged.h"
+/* judged.c - rings or lists of rows, and copies of mixtures without what is for their making. */
+#include "incident/judged.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct live_judged *live_judged_new(void)
+struct judged *judged_new(bool whole)
 {
-	struct live_judged *j = xcalloc(1, sizeof(*j));
+	struct judged *j = xcalloc(1, sizeof(*j));
+	j->whole = whole;
 	pthread_mutex_init(&j->lock, NULL);
 	return j;
 }
@@ -19,7 +20,7 @@ static void mixture_free(struct judged_mixture *m)
 	*m = (struct judged_mixture){0};
 }
 
-void live_judged_free(struct live_judged *j)
+void judged_free(struct judged *j)
 {
 	if (!j)
 		return;
@@ -31,16 +32,35 @@ void live_judged_free(struct live_judged *j)
 	free(j);
 }
 
-void live_judged_row(struct live_judged *j, const struct feature_row *row, double score,
-		     bool alarmed)
+/* Every second one that is of no anomaly goes, and of those to come. */
+static void thin_out(struct judged_layer *l)
 {
-	if (row->layer >= JUDGED_LAYERS)
-		return;
-	struct judged_layer *l = &j->layers[row->layer];
-	pthread_mutex_lock(&j->lock);
-	if (!l->rows)
+	uint64_t kept = 0, plain = 0;
+	for (uint64_t i = 0; i < l->next; i++)
+		if (l->rows[i].alarmed || plain++ % 2 == 0)
+			l->rows[kept++] = l->rows[i];
+	l->next = kept;
+	l->each *= 2;
+}
+
+/* The place of another row, NULL: it is not kept. */
+static struct judged_row *place_of(struct judged *j, struct judged_layer *l, bool alarmed)
+{
+	if (!l->rows) {
 		l->rows = xcalloc(JUDGED_ROWS, sizeof(*l->rows));
-	struct judged_row *to = &l->rows[l->next++ % JUDGED_ROWS];
+		l->each = 1;
+	}
+	if (!j->whole)
+		return &l->rows[l->next++ % JUDGED_ROWS];
+	if (!alarmed && l->came++ % l->each)
+		return NULL;
+	if (l->next == JUDGED_ROWS)
+		thin_out(l);
+	return l->next < JUDGED_ROWS ? &l->rows[l->next++] : NULL;
+}
+
+static void fill(struct judged_row *to, const struct feature_row *row, double score, bool alarmed)
+{
 	*to = (struct judged_row){.start_ns = row->start_ns,
 				  .end_ns = row->end_ns,
 				  .pid = row->pid,
@@ -49,6 +69,17 @@ void live_judged_row(struct live_judged *j, const struct feature_row *row, doubl
 				  .score = score};
 	for (size_t f = 0; f < FEATURES_MOST; f++)
 		to->x[f] = (float)row->x[f];
+}
+
+void judged_row(struct judged *j, const struct feature_row *row, double score, bool alarmed)
+{
+	if (row->layer >= JUDGED_LAYERS)
+		return;
+	struct judged_layer *l = &j->layers[row->layer];
+	pthread_mutex_lock(&j->lock);
+	struct judged_row *to = place_of(j, l, alarmed);
+	if (to)
+		fill(to, row, score, alarmed);
 	pthread_mutex_unlock(&j->lock);
 }
 
@@ -84,17 +115,14 @@ static void copy_mixture(struct judged_mixture *to, const struct model_mixture *
 		copy_component(to, from, k);
 }
 
-void live_judged_look(struct live_judged *j, const struct session_detect *d, uint64_t now_ns)
+void judged_mixtures(struct judged *j, const struct model *model,
+		     const struct detect_layers *layers)
 {
-	const struct model *model = session_detect_model(d);
-	if (!model || (j->copied_ns && now_ns < j->copied_ns + JUDGED_EACH_NS))
-		return;
-	j->copied_ns = now_ns;
 	pthread_mutex_lock(&j->lock);
 	for (size_t i = 0; i < JUDGED_LAYERS; i++) {
 		enum detect_layer layer = (enum detect_layer)i;
 		snprintf(j->layers[i].name, sizeof(j->layers[i].name), "%s",
-			 session_detect_layer_name(d, layer));
+			 detect_layer_name(layers, layer));
 		copy_mixture(&j->layers[i].mixture, &model->layers[i], layer);
 	}
 	pthread_mutex_unlock(&j->lock);

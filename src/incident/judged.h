@@ -1,16 +1,16 @@
-/* live_judged.h - the latest rows that a detector judged, and the mixtures that it went by: for who
- * draws them. Memory is bounded by the constants below: 3 MB.
+/* judged.h - the rows that a detector judged, the latest or those of all the time, and the mixtures
+ * that it went by: for who draws them. Memory is bounded by the constants below: 3 MB.
  *
  * One thread adds, that of the detector; any may read, under the lock. */
 #pragma once
 
 #include <pthread.h>
 
-#include "session/session_detect.h"
+#include "detect/model.h"
+#include "incident/detector.h"
 
-#define JUDGED_ROWS    600 /* of a layer, the latest */
-#define JUDGED_LAYERS  DETECT_LAYERS
-#define JUDGED_EACH_NS 5000000000ULL /* mixtures are copied so often */
+#define JUDGED_ROWS   600 /* of a layer */
+#define JUDGED_LAYERS DETECT_LAYERS
 
 struct judged_row {
 	uint64_t start_ns, end_ns;
@@ -32,24 +32,26 @@ struct judged_mixture {
 
 struct judged_layer {
 	char name[LAYER_NAME_BYTES];
-	struct judged_row *rows; /* a ring; NULL: none came */
+	struct judged_row *rows; /* a ring, or a list where it is whole; NULL: none came */
 	uint64_t next;
+	uint64_t came, each; /* of a whole one: of rows without an alarm each so manieth is kept */
 	struct judged_mixture mixture;
 };
 
-struct live_judged {
+struct judged {
 	pthread_mutex_t lock; /* of what follows */
 	struct judged_layer layers[JUDGED_LAYERS];
-	uint64_t copied_ns; /* the adding thread's */
+	bool whole;
 };
 
-struct live_judged *live_judged_new(void);
-void live_judged_free(struct live_judged *j);
+/* whole: of all the time, those of anomalies first; else the latest. */
+struct judged *judged_new(bool whole);
+void judged_free(struct judged *j);
 
-void live_judged_row(struct live_judged *j, const struct feature_row *row, double score,
-		     bool alarmed);
-/* Copies mixtures where it is time. */
-void live_judged_look(struct live_judged *j, const struct session_detect *d, uint64_t now_ns);
+void judged_row(struct judged *j, const struct feature_row *row, double score, bool alarmed);
+/* Copies the mixtures, and what layers are called. */
+void judged_mixtures(struct judged *j, const struct model *model,
+		     const struct detect_layers *layers);
 
 /* The i-th of those that there are, the oldest first. */
 static inline uint32_t judged_len(const struct judged_layer *l)

@@ -1,6 +1,6 @@
-/* agent_judged.c - rows as columns of numbers, and of a mixture what two of its features show: a
+/* report_judged.c - rows as columns of numbers, and of a mixture what two of its features show: a
  * normal's margin is the normal of these two alone. */
-#include "cli/agent_judged.h"
+#include "report/report_judged.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static uint32_t alarmed_of(const struct judged_layer *l)
 	return ret;
 }
 
-json_t *agent_judged_layers(struct live_judged *j)
+json_t *judged_layers_json(struct judged *j)
 {
 	json_t *list = json_array();
 	for (size_t i = 0; j && i < JUDGED_LAYERS; i++) {
@@ -132,7 +132,7 @@ static bool is_feature(enum detect_layer layer, uint64_t feature)
 	return feature == JUDGED_CHOOSES || feature < n;
 }
 
-json_t *agent_judged_layer(struct live_judged *j, const char *layer, uint64_t x, uint64_t y)
+json_t *judged_layer_json(struct judged *j, const char *layer, uint64_t x, uint64_t y)
 {
 	json_t *ret = NULL;
 	if (!j || !*layer)
@@ -146,4 +146,66 @@ json_t *agent_judged_layer(struct live_judged *j, const char *layer, uint64_t x,
 	}
 	pthread_mutex_unlock(&j->lock);
 	return ret;
+}
+
+/* ---- all features, for who cannot ask again ---- */
+
+static json_t *floats_json(const float *x, uint32_t n)
+{
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < n; i++)
+		json_array_append_new(list, number_json((double)x[i]));
+	return list;
+}
+
+static json_t *whole_row_json(const struct judged_row *r, uint32_t features)
+{
+	return json_pack("[I, I, I, I, b, o, o]", (json_int_t)r->start_ns, (json_int_t)r->end_ns,
+			 (json_int_t)r->pid, (json_int_t)r->gpu, r->alarmed, number_json(r->score),
+			 floats_json(r->x, features));
+}
+
+static json_t *reals_json(const double *x, size_t n)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, number_json(x[i]));
+	return list;
+}
+
+static json_t *mixture_json(const struct judged_mixture *m)
+{
+	json_t *columns = json_array();
+	size_t d = m->columns, k = m->components;
+	for (uint32_t i = 0; i < m->columns; i++)
+		json_array_append_new(columns, json_integer(m->feature[i]));
+	return json_pack("{s:o, s:o, s:o, s:o}", "columns", columns, "weights",
+			 reals_json(m->weights, k), "means", reals_json(m->means, k * d),
+			 "covariances", reals_json(m->covariances, k * d * d));
+}
+
+json_t *judged_whole_json(const struct judged *j)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < JUDGED_LAYERS; i++) {
+		const struct judged_layer *l = &j->layers[i];
+		enum detect_layer layer = (enum detect_layer)i;
+		uint64_t x = choose(l, JUDGED_CHOOSES);
+		json_t *rows = json_array();
+		uint32_t n = 0;
+		if (l->next)
+			features_of(layer, &n);
+		for (uint32_t k = 0; l->next && k < judged_len(l); k++)
+			json_array_append_new(rows, whole_row_json(judged_at(l, k), n));
+		if (l->next)
+			json_array_append_new(list,
+					      json_pack("{s:s, s:o, s:I, s:I, s:o, s:o}", "layer",
+							l->name, "features", features_json(layer),
+							"x", (json_int_t)x, "y",
+							(json_int_t)choose(l, x), "mixture",
+							mixture_json(&l->mixture), "rows", rows));
+		else
+			json_decref(rows);
+	}
+	return list;
 }
