@@ -398,6 +398,9 @@ static void cut_off_idle(struct http_server *s)
 	}
 }
 
+/* While there are connections. */
+static const struct timeval tick = {.tv_usec = TICK_MS * 1000};
+
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	struct http_server *s = arg;
@@ -407,6 +410,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	cut_off_idle(s);
 	if (s->open.len < CONNECTIONS)
 		evconnlistener_enable(s->listener);
+	if (!s->open.len)
+		event_del(s->ticks);
 }
 
 /* Where there are too many, others wait in the kernel's queue until one has ended. */
@@ -420,6 +425,8 @@ static struct bufferevent *on_connection(struct event_base *base, void *arg)
 	/* What is sent while an answer goes out, or events do, is read by nobody until then. */
 	bufferevent_setwatermark(b, EV_READ, 0, 2 * (HEADER_BYTES + BODY_BYTES));
 	bufferevent_incref(b);
+	if (!s->open.len)
+		event_add(s->ticks, &tick);
 	*vec_push(&s->open) = (struct connection){b, monotonic_ns(), false};
 	if (s->open.len >= CONNECTIONS)
 		evconnlistener_disable(s->listener);
@@ -546,9 +553,9 @@ static int make(struct http_server *s)
 	s->ticks = s->base ? event_new(s->base, -1, EV_PERSIST, on_tick, s) : NULL;
 	s->beats = s->base ? event_new(s->base, -1, EV_PERSIST, on_beat, s) : NULL;
 	s->aside = s->base ? http_aside_new(s->base, send_answer) : NULL;
-	const struct timeval tick = {.tv_usec = TICK_MS * 1000}, beat = {.tv_sec = STREAM_S};
+	const struct timeval beat = {.tv_sec = STREAM_S};
 	if (s->end_fd < 0 || !s->http || !s->ends || !s->ticks || !s->beats || !s->aside ||
-	    event_add(s->ends, NULL) || event_add(s->ticks, &tick) || event_add(s->beats, &beat))
+	    event_add(s->ends, NULL) || event_add(s->beats, &beat))
 		return -ENOMEM;
 	evhttp_set_max_headers_size(s->http, HEADER_BYTES);
 	evhttp_set_max_body_size(s->http, BODY_BYTES);

@@ -15,7 +15,6 @@
 #include "pipeline/readers.h"
 #include "symbolize/debuginfod.h"
 
-#define TICK_NS		  50000000L
 #define ALWAYS_ON_RINGS	  (32u << 20)
 #define FIRST_STACK_SHIFT 3 /* as for a busy job; a quiet one gets more stacks soon */
 
@@ -162,10 +161,8 @@ static void ask_kernel(struct session *s)
 
 static void open_timer(struct session *s)
 {
-	struct itimerspec every = {.it_interval.tv_nsec = TICK_NS, .it_value.tv_nsec = TICK_NS};
 	s->clock.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (s->clock.timer_fd >= 0)
-		timerfd_settime(s->clock.timer_fd, 0, &every, NULL);
+	follow_pace(s, false);
 }
 
 static int start_parts(struct session *s, struct err *e)

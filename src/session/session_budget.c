@@ -314,6 +314,7 @@ static void switch_bursts(struct session *s, bool on)
 		b->whole_ns = b->burst_began_ns;
 	}
 	b->bursts_on = on;
+	follow_pace(s, on);
 }
 
 static void move_probes(struct session *s)

@@ -1,12 +1,14 @@
 /* session_follow.c - what a session does by its clock, from the moment that all is attached until
  * one of its ends. */
 #include <string.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "session/session_impl.h"
 
+#define TICK_NS	    50000000L
 #define COST_TICKS  4
 #define CALM_TICKS  4 /* what has a number of ticks of its own is done at their multiples */
 #define SWEEP_TICKS 20
@@ -97,9 +99,20 @@ static void tick_collectors(struct session *s, unsigned tick, uint64_t now_ns)
 		hang_watch_tick(s);
 }
 
+void follow_pace(struct session *s, bool burst)
+{
+	struct session_clock *c = &s->clock;
+	c->stride = s->opts->always_on && !burst ? CALM_TICKS : 1;
+	struct timespec every = {.tv_nsec = TICK_NS * c->stride};
+	struct itimerspec pace = {.it_interval = every, .it_value = every};
+	if (c->timer_fd >= 0)
+		timerfd_settime(c->timer_fd, 0, &pace, NULL);
+}
+
 void follow_tick(struct session *s)
 {
-	unsigned tick = ++s->clock.tick;
+	unsigned stride = s->clock.stride;
+	unsigned tick = s->clock.tick = (s->clock.tick / stride + 1) * stride;
 	session_budget_tick(s, tick);
 	if (s->opts->always_on && tick % CALM_TICKS)
 		return;

@@ -28,13 +28,13 @@ struct session_command {
 /* session_follow.c: the clock, and what goes by it. */
 struct session_clock {
 	int timer_fd;
-	unsigned tick;
-	uint64_t follow_ns;   /* when all was attached: a duration counts from here */
-	bool timeline_came;   /* to the processes that were there first, or it does not */
-	int burst_fd;	      /* of the next edge of a burst; -1: there are none */
-	bool probes_on;	      /* calls are recorded: not so between bursts */
-	bool places_on;	      /* or being put on */
-	uint64_t switched_ns; /* when recording of calls last went on or off */
+	unsigned tick, stride; /* as many of them go by between two looks */
+	uint64_t follow_ns;    /* when all was attached: a duration counts from here */
+	bool timeline_came;    /* to the processes that were there first, or it does not */
+	int burst_fd;	       /* of the next edge of a burst; -1: there are none */
+	bool probes_on;	       /* calls are recorded: not so between bursts */
+	bool places_on;	       /* or being put on */
+	uint64_t switched_ns;  /* when recording of calls last went on or off */
 	uint64_t switches, switching_ns, longest_switch_ns; /* what each took this thread */
 	struct own_cost cost;				    /* since the start */
 	uint64_t start_cpu_ns; /* taken before there was anything to record */
@@ -225,6 +225,8 @@ void command_close(struct session *s);
 
 /* session_follow.c: what is done by the clock, until the end. */
 void follow_begin(struct session *s);
+/* How often it is looked: at each tick, or, where what is always on has no burst, each fourth. */
+void follow_pace(struct session *s, bool burst);
 void follow_tick(struct session *s);
 void follow_end(struct session *s);
 uint64_t session_cpu_ns(const struct session *s);

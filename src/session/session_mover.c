@@ -15,7 +15,7 @@
 #define SYNC_NS		500000000
 #define POLL_NS		5000000	 /* 5 ms: a ring of 16 MB holds 80 ms of 5 M calls/s */
 #define QUIET_NS	20000000 /* at most, where little comes, */
-#define CALM_NS		80000000 /* likewise, of what is always on */
+#define CALM_NS		150000000 /* likewise, of what is always on */
 #define QUIET_RECORDS	100	 /* in a pass */
 #define BYTES_NS	0.05 /* of a CPU's probes in the kernel: a million calls a second of 50 bytes */
 #define STACKS_MOST	60 /* of frequent calls, between two flushes */
