@@ -168,22 +168,28 @@ static uint64_t ordered(double x)
 	return bits >> 63 ? ~bits : bits | 1ULL << 63;
 }
 
-/* The value that `below` others precede in order, NaN left out: 16 bits of it at a time, so that
+#define DIGIT_BITS_MOST 16
+#define FEW_ROWS                                                                                   \
+	65536 /* for which it takes longer to clear so many counts than to read them twice */
+
+/* The value that `below` others precede in order, NaN left out: a digit of it at a time, so that
  * nothing is copied. ret_less: how many are less than it. */
 static uint64_t select_ordered(const double *values, size_t n, uint64_t below, uint64_t *ret_less)
 {
 	uint64_t found = 0, less = 0;
-	uint64_t *counts = xcalloc(65536, sizeof(*counts));
-	for (int shift = 48; shift >= 0; shift -= 16) {
-		uint64_t mask = shift == 48 ? 0 : ~0ULL << (shift + 16);
+	int bits = n < FEW_ROWS ? DIGIT_BITS_MOST / 2 : DIGIT_BITS_MOST;
+	uint32_t last = (1U << bits) - 1;
+	uint64_t *counts = xcalloc(last + 1, sizeof(*counts));
+	for (int shift = 64 - bits; shift >= 0; shift -= bits) {
+		uint64_t mask = shift == 64 - bits ? 0 : ~0ULL << (shift + bits);
 		uint32_t at = 0;
-		memset(counts, 0, 65536 * sizeof(*counts));
+		memset(counts, 0, (last + 1) * sizeof(*counts));
 		for (size_t i = 0; i < n; i++) {
 			uint64_t x = ordered(values[i]);
 			if (!isnan(values[i]) && (x & mask) == found)
-				counts[x >> shift & 0xffff]++;
+				counts[x >> shift & last]++;
 		}
-		while (at < 65535 && less + counts[at] <= below)
+		while (at < last && less + counts[at] <= below)
 			less += counts[at++];
 		found |= (uint64_t)at << shift;
 	}
