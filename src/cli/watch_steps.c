@@ -11,22 +11,23 @@
 #include "symbolize/proc_program.h"
 #include "wire/event.h"
 
-#define SECOND_NS     1000000000ULL
-#define FIRST_LOOK_NS (3 * SECOND_NS) /* each look is twice as long as the one before it */
-#define LAST_LOOK_NS  (60 * SECOND_NS)
-#define REST_NS	      (20 * SECOND_NS)	/* between looks that found nothing */
-#define AGAIN_NS      (300 * SECOND_NS) /* likewise of a process, beside others that have steps */
-#define TRIED_MOST    1024		/* processes without steps that are remembered */
-#define LOOK_CALLS    250000		/* 28 MB */
-#define LEAST_CALLS   32
-#define LEAST_PARTIAL 8		      /* likewise, of what a budget leaves: one or two a step */
-#define LEAST_OPS     8		      /* of a process that is waited for */
-#define PHASES_NS     (5 * SECOND_NS) /* the interval where steps were found, or 8 usual ones */
-#define PHASES_STEPS  8
-#define PHASES_CALLS  65536
-#define GONE_NS	      (10 * SECOND_NS) /* no step for so long, or 20 usual ones, */
-#define GONE_STEPS    20	       /* while it has steps that look otherwise */
-#define ENDED_NS      (5 * SECOND_NS)  /* one that has ended is told so long */
+#define SECOND_NS      1000000000ULL
+#define FIRST_LOOK_NS  (3 * SECOND_NS) /* each look is twice as long as the one before it */
+#define LAST_LOOK_NS   (60 * SECOND_NS)
+#define REST_NS	       (20 * SECOND_NS)	 /* between looks that found nothing */
+#define AGAIN_NS       (300 * SECOND_NS) /* likewise of a process, beside others that have steps */
+#define TRIED_MOST     1024		 /* processes without steps that are remembered */
+#define LOOK_CALLS     250000		 /* 28 MB */
+#define LEAST_CALLS    32
+#define LEAST_PARTIAL  8	       /* likewise, of what a budget leaves: one or two a step */
+#define LEAST_OPS      8	       /* of a process that is waited for */
+#define PHASES_NS      (5 * SECOND_NS) /* the interval where steps were found, or 8 usual ones */
+#define PHASES_REST_NS (15 * SECOND_NS)
+#define PHASES_STEPS   8
+#define PHASES_CALLS   65536
+#define GONE_NS	       (10 * SECOND_NS) /* no step for so long, or 20 usual ones, */
+#define GONE_STEPS     20		/* while it has steps that look otherwise */
+#define ENDED_NS       (5 * SECOND_NS)	/* one that has ended is told so long */
 _Static_assert(STEPS_PHASES <= LIVE_STEP_PHASES, "phases of a step");
 
 /* A process that has steps, or had some. */
@@ -296,7 +297,8 @@ static void end_look(struct watch_steps *w, uint64_t now_ns)
 {
 	if (find_steps(w, now_ns)) {
 		w->look_ns = w->waits ? at_most(w->look_ns * 2, LAST_LOOK_NS) : phases_ns(w);
-		w->rest_ns = w->end_ns;
+		/* phases are shown for as long; several are looked at now and then */
+		w->rest_ns = w->end_ns + (w->most > 1 && !w->waits ? PHASES_REST_NS : 0);
 	} else {
 		w->look_ns = at_most(w->look_ns * 2, LAST_LOOK_NS);
 		w->rest_ns = w->look_ns > LAST_LOOK_NS / 2 ? now_ns + REST_NS : now_ns;

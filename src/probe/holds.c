@@ -14,7 +14,7 @@
 #include "parser/parser.h"
 #include "probe/tracer_impl.h"
 
-#define BEAT_NS 50000000 /* HEARTBEAT_MOST_NS of bpf/hold.h has room for a host that stutters */
+#define BEAT_NS 100000000 /* HEARTBEAT_MOST_NS of bpf/hold.h has room for a host that stutters */
 
 struct heart {
 	pthread_t thread;

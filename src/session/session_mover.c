@@ -13,10 +13,12 @@
 #include "session/session_impl.h"
 
 #define SYNC_NS		500000000
-#define POLL_NS		5000000	 /* 5 ms: a ring of 16 MB holds 80 ms of 5 M calls/s */
-#define QUIET_NS	20000000 /* at most, where little comes, */
+#define POLL_NS		5000000	  /* 5 ms: a ring of 16 MB holds 80 ms of 5 M calls/s */
+#define QUIET_NS	20000000  /* at most, where little comes, */
 #define CALM_NS		150000000 /* likewise, of what is always on */
-#define QUIET_RECORDS	100	 /* in a pass */
+#define QUIET_RECORDS	100	  /* in a pass */
+#define CALM_SHARE	0.1	  /* likewise: of a ring, in the longest rest */
+#define RECORD_BYTES	50	  /* of most calls */
 #define BYTES_NS	0.05 /* of a CPU's probes in the kernel: a million calls a second of 50 bytes */
 #define STACKS_MOST	60 /* of frequent calls, between two flushes */
 #define STACKS_LEAST	16
@@ -206,9 +208,11 @@ static bool waits_for_name(const struct session *s)
 static uint64_t rest_ns(const struct session *s, int records, uint64_t last_ns)
 {
 	bool calm = s->opts->always_on;
-	double full_ns = tracer_ring_bytes(s->tracer) / BYTES_NS;
+	double bytes = tracer_ring_bytes(s->tracer), full_ns = bytes / BYTES_NS;
 	double most = calm ? fmin(CALM_NS, full_ns) : fmin(QUIET_NS, full_ns / 4);
-	if (records >= QUIET_RECORDS)
+	double few =
+		calm ? CALM_SHARE * bytes / RECORD_BYTES * (double)last_ns / most : QUIET_RECORDS;
+	if (records >= few)
 		return POLL_NS;
 	return (uint64_t)fmax(POLL_NS, fmin(most, 2 * (double)last_ns));
 }
