@@ -121,7 +121,8 @@ def _(t):
             pass
     t.wait_for(lambda: "cannot be written" in a.said(), "it to be said", 120)
     served = sum(v for _, v in a.samples()["eacgm_calls_total"])
-    t.wait_for(lambda: sum(v for _, v in a.samples()["eacgm_calls_total"]) > served, "it goes on")
+    t.wait_for(lambda: sum(v for _, v in a.samples()["eacgm_calls_total"]) > served, "it goes on",
+               60)
     os.unlink(filler)
     t.wait_for(lambda: "is written again" in a.said(), "it to be written again", 60)
     expect(a.said().count("cannot be written") == 1, a.said())
