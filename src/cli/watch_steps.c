@@ -207,6 +207,15 @@ static void say_phases(void *ctx, uint32_t pid, const char *text)
 	free(name);
 }
 
+/* By a part of its calls it cannot be told what a step does when. */
+static void forget_phases(struct watch_steps *w)
+{
+	for (uint32_t i = 0; i < w->len; i++) {
+		w->jobs[i].view.phase_len = 0;
+		w->jobs[i].view.phases[0] = 0;
+	}
+}
+
 /* The shares of a step's phases in this interval. */
 static void take_phases(struct watch_steps *w, const struct steps *s)
 {
@@ -258,8 +267,11 @@ static bool find_steps(struct watch_steps *w, uint64_t now_ns)
 	if (found)
 		learn_each(w, rows, &steps, now_ns);
 	w->phases.len = w->phases.more = 0;
-	steps_say_each(&steps, say_phases, w);
-	if (found)
+	if (partial)
+		forget_phases(w);
+	else
+		steps_say_each(&steps, say_phases, w);
+	if (found && !partial)
 		take_phases(w, &steps);
 	w->phases.intervals += w->phases.len != 0;
 	w->waits = w->most > 1 && wait_for_others(w, &steps, w->look_ns >= LAST_LOOK_NS, now_ns);

@@ -39,8 +39,9 @@ static void thin_out(struct judged_layer *l)
 	for (uint64_t i = 0; i < l->next; i++)
 		if (l->rows[i].alarmed || plain++ % 2 == 0)
 			l->rows[kept++] = l->rows[i];
+	if (kept < l->next)
+		l->each *= 2;
 	l->next = kept;
-	l->each *= 2;
 }
 
 /* The place of another row, NULL: it is not kept. */

@@ -50,7 +50,8 @@ struct probed_file {
 	bool expected;		 /* nobody who is traced has mapped it yet (expected.h) */
 	char reason[160];	 /* why it was refused */
 	VEC(struct site_group) groups;
-	size_t places;		   /* that are probed; from FILE_PROBED on */
+	uint64_t outside_ns; /* when a process that cannot tell its calls had it mapped last */
+	size_t places;	     /* that are probed; from FILE_PROBED on */
 	struct attach_links hooks; /* exception guard, dynamic linker */
 	VEC(uint64_t) keys;	   /* under which it is found */
 	uint32_t users;		   /* processes that have it mapped, and scans */

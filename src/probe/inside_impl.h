@@ -28,10 +28,11 @@ struct insider {
 	struct insider_stats stats;
 	struct map64 told; /* hash of file and process: a note was made */
 	struct map64 processes;
-	VEC(pid_t) pids;      /* these: all that there were */
-	struct map64 telling; /* of those that are there */
-	struct map64 outside; /* likewise: cannot tell, and the kernel does; of a command */
-	VEC(pid_t) live;      /* into which something was written, that are there */
+	VEC(pid_t) pids;	   /* these: all that there were */
+	struct map64 telling;	   /* of those that are there */
+	struct map64 outside;	   /* likewise: cannot tell, and the kernel does; of a command */
+	struct map64 said_outside; /* inode: a note was made */
+	VEC(pid_t) live;	   /* into which something was written, that are there */
 	VEC(struct late) late;
 };
 

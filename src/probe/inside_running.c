@@ -580,17 +580,16 @@ void inside_settle(struct tracer *t)
 	struct err e;
 	bool running = t->opts.inside_running;
 	uint64_t now_ns = monotonic_ns();
-	if (t->insider->outside.len)
-		t->outside_ns = now_ns;
 	t->inside_alone = running && !somebody_is_outside(t) && may_go(t);
 	for (size_t i = 0; i < t->files.list.len; i++) {
 		struct probed_file *f = t->files.list.data[i];
-		bool outside = running ? !t->inside_alone : is_outside(t, f);
+		if (!running && is_outside(t, f))
+			f->outside_ns = now_ns;
+		bool outside = running ? !t->inside_alone
+				       : f->outside_ns && now_ns - f->outside_ns < STAYS_NS;
 		for (size_t g = 0; g < f->groups.len; g++) {
 			struct site_group *group = &f->groups.data[g];
-			bool stays =
-				group->outside && !running && now_ns - t->outside_ns < STAYS_NS;
-			group->outside = group->inside && (outside || stays);
+			group->outside = group->inside && outside;
 			if (!group->inside || group->attached != tracer_group_is_off(t, group))
 				continue;
 			if (!group->attached) {

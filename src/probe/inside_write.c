@@ -74,6 +74,7 @@ void insider_close(struct insider *in)
 	map64_free(&in->copies);
 	map64_free(&in->telling);
 	map64_free(&in->outside);
+	map64_free(&in->said_outside);
 	vec_free(&in->live);
 	free(in);
 }
@@ -251,10 +252,12 @@ static void set_outside(struct tracer *t, const struct scan *s, const struct pro
 	uint64_t known;
 	set_late(in, s, f, NULL);
 	map64_del(&in->telling, (uint64_t)s->pid); /* the program before it told */
-	if (map64_get(&in->outside, (uint64_t)s->pid, &known))
-		return;
 	map64_set(&in->outside, (uint64_t)s->pid, 1);
-	char *text = xasprintf("process %d: the kernel has the probes of calls that are told inside"
+	if (map64_get(&in->said_outside, f->inode, &known)) /* a job may start thousands */
+		return;
+	map64_set(&in->said_outside, f->inode, 1);
+	char *text = xasprintf("process %d, and maybe others: the kernel has the probes of calls "
+			       "that are told inside"
 			       " of others: %s",
 			       s->pid, why);
 	tracer_note(t, f->path, text);
@@ -269,6 +272,10 @@ static void probe_mapping(struct tracer *t, const struct scan *s, struct writing
 	for (size_t g = 0; g < f->groups.len && !rc; g++)
 		if (f->groups.data[g].inside)
 			rc = probe_group(t, w, &f->groups.data[g], m, &strange);
+	if (rc && !w->used) { /* nothing is inside of it, and the kernel may have all */
+		set_outside(t, s, f, strerror(-rc));
+		return;
+	}
 	if (rc)
 		tell_once(t, s, f, strerror(-rc));
 	else if (w->used == CALL_SITES_MOST)
@@ -276,6 +283,7 @@ static void probe_mapping(struct tracer *t, const struct scan *s, struct writing
 	else if (strange)
 		tell_once(t, s, f, "its code is not as the file has it");
 	set_late(w->in, s, f, NULL);
+	map64_del(&w->in->outside, (uint64_t)s->pid);
 	inside_add_process(w->in, s->pid);
 	mark_telling(t, s->pid);
 }
@@ -305,7 +313,7 @@ void insider_probe(struct tracer *t, const struct scan *s)
 	char path[64];
 	struct writing w = {.in = t->insider, .pid = s->pid, .memory = -1};
 	uint64_t start_ns = monotonic_ns();
-	bool has_shim = false;
+	bool has_shim = false, any = false;
 	for (size_t i = 0; i < s->files.len; i++) {
 		const struct probed_file *f = s->files.data[i];
 		const struct proc_map *m = &s->kept.data[s->map_of.data[i]];
@@ -316,8 +324,9 @@ void insider_probe(struct tracer *t, const struct scan *s)
 			w.memory = open(path, O_RDWR | O_CLOEXEC);
 			has_shim = w.memory >= 0 && inside_find_library(&w, &s->kept);
 		}
-		if (has_shim)
-			map64_del(&w.in->outside, (uint64_t)s->pid);
+		any = true;
+		if (w.memory < 0 && (errno == ENOENT || errno == ESRCH))
+			break; /* it has just ended */
 		if (w.memory < 0)
 			set_outside(t, s, f, strerror(errno));
 		else if (!has_shim && (s->sequence || is_static(&s->kept)))
@@ -331,6 +340,8 @@ void insider_probe(struct tracer *t, const struct scan *s)
 		else
 			probe_mapping(t, s, &w, f, m);
 	}
+	if (!any) /* it executes something else now */
+		map64_del(&w.in->outside, (uint64_t)s->pid);
 	if (w.memory >= 0)
 		close(w.memory);
 	w.in->stats.ns += monotonic_ns() - start_ns;

@@ -136,6 +136,7 @@ void tracer_probe_file(struct tracer *t, struct probed_file *f)
 {
 	struct err e;
 	f->state = FILE_PROBED;
+	t->shedding.loads.len = 0;
 	for (size_t i = 0; i < f->facts.plan.sites.len; i++) {
 		const struct site *site = &f->facts.plan.sites.data[i];
 		enum callback by_callback = t->plan.probes.data[site->probe].by_callback;
@@ -193,5 +194,6 @@ void tracer_give_back(struct tracer *t)
 		}
 		detach_behind(&links);
 		files_remove(&t->files, f);
+		t->shedding.loads.len = 0;
 	}
 }

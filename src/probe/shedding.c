@@ -72,15 +72,6 @@ static uint64_t hits_of(const struct tracer *t, uint32_t probe)
 	return sum;
 }
 
-static size_t sites_of(const struct tracer *t)
-{
-	size_t sum = 0;
-	for (size_t i = 0; i < t->files.list.len; i++)
-		for (size_t g = 0; g < t->files.list.data[i]->groups.len; g++)
-			sum += t->files.list.data[i]->groups.data[g].sites.len;
-	return sum;
-}
-
 /* What does not change but with a file that comes or goes. */
 static void make_loads(struct tracer *t, size_t n)
 {
@@ -112,10 +103,9 @@ void tracer_loads(struct tracer *t,
 		  void (*visit)(void *ctx, uint32_t probe, const struct probe_load *load),
 		  void *ctx)
 {
-	size_t n = t->shedding.hits ? t->probes_told : 0, sites = sites_of(t);
-	if (t->shedding.loads.len != n || t->shedding.loads_sites != sites)
+	size_t n = t->shedding.hits ? t->probes_told : 0;
+	if (t->shedding.loads.len != n)
 		make_loads(t, n);
-	t->shedding.loads_sites = sites;
 	for (uint32_t i = 0; i < n; i++) {
 		t->shedding.loads.data[i].hits = hits_of(t, i);
 		visit(ctx, i, &t->shedding.loads.data[i]);

@@ -20,8 +20,7 @@ struct shedding {
 	size_t times_left;	       /* how often places were taken off */
 	const volatile uint64_t *hits; /* of bpf/hits.h; NULL: nobody counts */
 	size_t hits_bytes;
-	VEC(struct probe_load) loads; /* by probe: for tracer_loads, which is called often */
-	size_t loads_sites;	      /* what they were made of */
+	VEC(struct probe_load) loads; /* by probe; emptied when files come or go */
 };
 
 /* switching.c: links that come and go while the session runs. */
@@ -70,7 +69,6 @@ struct tracer {
 	struct insider *insider;    /* NULL: the kernel has all probes */
 	uint64_t inside_changed_ns; /* when a process began to tell its calls last */
 	bool inside_alone;	    /* nobody needs the kernel's probes of what is told inside */
-	uint64_t outside_ns;	    /* when somebody of a command needed them last */
 	VEC(struct bpf_link *) clock_links;
 	struct shedding shedding;
 	struct switching switching;

@@ -123,9 +123,11 @@ int peer_note_read(struct peer_note *ret, const char *text, size_t len, struct e
 		: !read_text(ret->why, sizeof(ret->why), json_object_get(j, "why"))    ? "why"
 		: !read_time(&ret->realtime_ns, json_object_get(j, "time_realtime_ns"))
 			? "time_realtime_ns"
-		: !read_time(&ret->age_ns, json_object_get(j, "age_ns")) ? "age_ns"
-		: !read_comms(ret, json_object_get(j, "communicators"))	 ? "communicators"
-									 : NULL;
+		: !read_time(&ret->age_ns, json_object_get(j, "age_ns")) ||
+				ret->age_ns > PEER_LATE_NS
+			? "age_ns"
+		: !read_comms(ret, json_object_get(j, "communicators")) ? "communicators"
+									: NULL;
 	json_decref(j);
 	return bad ? err_set(e, EINVAL, "no note of a freeze: %s is missing or wrong", bad) : 0;
 }

@@ -489,14 +489,22 @@ static int add_phases(struct reader *r, const struct range *g, struct phases *al
 }
 
 /* In milliseconds of a step. */
-static json_t *phase_json(const struct phase *phase, const struct store_sums *steps,
-			  const struct range *g)
+/* Its share of all phases, of the mean step: what is told of steps and of phases need not be of the
+ * same seconds, as those are rolled up later. */
+static json_t *phase_json(const struct phases *all, const struct phase *phase,
+			  const struct store_sums *steps, const struct range *g)
 {
 	json_t *values = json_array();
-	for (uint32_t i = 0; i < g->points; i++)
-		json_array_append_new(values, steps[i].n ? json_real(1e3 * phase->points[i].sum /
-								     (double)steps[i].n)
-							 : json_null());
+	for (uint32_t i = 0; i < g->points; i++) {
+		double sum = 0;
+		for (size_t k = 0; k < all->list.len; k++)
+			sum += all->list.data[k].points[i].sum;
+		double mean = steps[i].n ? steps[i].sum / (double)steps[i].n : 0;
+		json_array_append_new(values,
+				      sum > 0 && mean > 0
+					      ? json_real(1e3 * mean * phase->points[i].sum / sum)
+					      : json_null());
+	}
 	return json_pack("{s:s, s:o}", "name", phase->name, "ms", values);
 }
 
@@ -509,8 +517,9 @@ static int read_phases(struct reader *r, json_t *ret)
 	int rc = add_steps(r, &g, steps);
 	if (rc == SQLITE_OK)
 		rc = add_phases(r, &g, &all);
+	for (size_t i = 0; i < all.list.len; i++)
+		json_array_append_new(list, phase_json(&all, &all.list.data[i], steps, &g));
 	for (size_t i = 0; i < all.list.len; i++) {
-		json_array_append_new(list, phase_json(&all.list.data[i], steps, &g));
 		free(all.list.data[i].name);
 		free(all.list.data[i].points);
 	}

@@ -115,6 +115,7 @@ static void what_is_no_note_is_none(void **state)
 	fails("{" ID HOST "\"time_realtime_ns\":1,\"age_ns\":1.5," COMMS "}", "age_ns");
 	fails("{" ID HOST "\"time_realtime_ns\":1,\"age_ns\":9223372036854775807," COMMS "}",
 	      "age_ns");
+	fails("{" ID HOST "\"time_realtime_ns\":1,\"age_ns\":10000000001," COMMS "}", "age_ns");
 	fails("{" ID HOST TIMES "\"communicators\":[]}", "communicators");
 	fails("{" ID HOST TIMES "\"communicators\":{}}", "communicators");
 	fails("{" ID HOST TIMES "\"communicators\":[\"00000000000000ff\",1]}", "communicators");

@@ -151,10 +151,10 @@ export function historyOfIncidents(): History {
   return asks(async (box, range) => {
     const [got, all] = await Promise.all([get(`history/incidents?${range.query}`), get(`history?${range.query}`)]);
     const none = nothing(got), list: Json[] = got.incidents ?? [], events: Json[] = got.events ?? [];
-    if (none) { add(clear(box), [none]); return got; }
-    const steps = chart({ title: "Steps of all jobs", said: `${each(all)}; incidents are shaded`, format: count, height: 130, time: true, marks: spansOf(list), select: (a, b) => go(a, b) },
+    if (none && !list.length && !events.length) { add(clear(box), [none]); return got; }
+    const steps = none ? null : chart({ title: "Steps of all jobs", said: `${each(all)}; incidents are shaded`, format: count, height: 130, time: true, marks: spansOf(list), select: (a, b) => go(a, b) },
       timesOf(all), [{ label: "steps", values: all.steps, filled: true }]);
-    add(clear(box), [steps.element,
+    add(clear(box), [steps ? steps.element : none,
       list.length ? h("ul", { class: "incident-list" }, ...list.map(incidentLine)) : note("No incident then. They are looked for with --detect."),
       got.incidents_all > list.length && note(`the latest ${count(list.length)} of ${count(got.incidents_all)}`), byCause(list),
       events.length ? section("Events", table(events, [

@@ -14,7 +14,7 @@ export function anomalies(report: Json, layers: JudgedLayer[], spans: Span[]): C
   if (!layers.length) return [note("Nothing of it can be judged again."), told];
   let shown = layers.slice().sort((a, b) => alarmed(b) - alarmed(a))[0];
   const choice = axes2(() => draw(Number(choice.x.value), Number(choice.y.value)));
-  const buttons = layers.map((l) => h("button", { type: "button", on: { click: () => choose(l) } }, `${l.layer} (${count(alarmed(l))} of ${count(l.rows.length)})`));
+  const buttons = layers.map((l) => h("button", { type: "button", on: { click: () => choose(l) } }, `${l.layer} (${count(alarmed(l))} alarmed)`));
   function draw(x: number, y: number): void {
     const start_ns = report.recording?.start_monotonic_ns ?? 0;
     add(clear(place), judgedCharts({ ...byTwo(shown, x, y), start_ns, spans }, false));
