@@ -171,7 +171,7 @@ class Life:
         self.log = tempfile.TemporaryFile("w+")
         self.p = subprocess.Popen([eacgm, "agent", "--listen", "127.0.0.1:0", *options],
                                   stderr=self.log, stdout=self.log)
-        while "attached to" not in self.said():
+        while not ("attached to" in self.said() and "serves" in self.said()):
             if self.p.poll() is not None:
                 sys.exit(self.said())
             time.sleep(0.05)

@@ -260,6 +260,23 @@ static void on_anomaly(void *ctx, const struct anomaly *found)
 	pthread_mutex_unlock(&a->lock);
 }
 
+static void on_misfit(void *ctx, const struct model_misfit *m)
+{
+	agent_say(ctx, m->why);
+}
+
+static void on_change(void *ctx, const struct change *c)
+{
+	char text[CHANGE_LINE_BYTES];
+	agent_say(ctx, change_line(text, c));
+}
+
+static void on_warning(void *ctx, const struct outlook_warning *w)
+{
+	char text[OUTLOOK_LINE_BYTES];
+	agent_say(ctx, outlook_line(text, w));
+}
+
 static void on_row(void *ctx, const struct feature_row *row, double score, bool alarmed)
 {
 	judged_row(((struct agent *)ctx)->judged, row, score, alarmed);
@@ -671,11 +688,17 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 	if (judged) {
 		judged->ctx = a;
 		judged->anomaly = on_anomaly;
+		judged->misfit = on_misfit;
+		judged->change = on_change;
+		judged->warning = on_warning;
 		judged->incident = on_incident;
 		judged->row = on_row;
 		a->judged = judged_new(false);
 		a->detect = session_detect_new(judged);
 	}
+	struct err no_folder;
+	if (frozen && flight_folder_make(frozen, &no_folder)) /* it may come */
+		agent_say(a, no_folder.msg);
 	if (frozen) {
 		frozen->ctx = a;
 		frozen->written = on_written;

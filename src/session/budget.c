@@ -97,9 +97,16 @@ static void sum_up(struct budget *b)
 	}
 }
 
+/* What recording costs is within the job's time: all of it is no limit, whatever the figures say.
+ */
+static bool is_limited(const struct budget *b)
+{
+	return b->ratio < 1;
+}
+
 static double may_spend(const struct budget *b)
 {
-	return b->ratio * b->job_per_s;
+	return is_limited(b) ? b->ratio * b->job_per_s : INFINITY;
 }
 
 static void look(struct budget *b, const struct budget_seen *seen)
@@ -132,7 +139,8 @@ static double burst_ns(const struct budget *b)
 
 static void book(struct budget *b, const struct budget_seen *seen)
 {
-	double most = fmax(may_spend(b) * CREDIT_S, burst_ns(b)), least = -may_spend(b) * DEBT_S;
+	double most = fmax(may_spend(b) * CREDIT_S, burst_ns(b));
+	double least = is_limited(b) ? -may_spend(b) * DEBT_S : 0;
 	double kept = b->account_ns * exp(-seen->seconds / FORGET_S);
 	double now = kept + b->ratio * seen->job_ns - seen->cost_ns;
 	b->account_ns = fmax(fmin(now, most), least);

@@ -64,7 +64,7 @@ struct budget {
 	bool bursts_on;
 };
 
-/* ratio: above 0, at most 1. */
+/* ratio: above 0, at most 1, which is no limit. */
 void budget_open(struct budget *b, double ratio);
 /* After the caller has put into probes what the period brought, new ones at the end. */
 void budget_step(struct budget *b, const struct budget_seen *seen, struct budget_order *ret);

@@ -35,6 +35,9 @@ struct flight_stats {
 	uint64_t failed;
 };
 
+/* Makes the folder where the one above it is there, and says why there is none. */
+int flight_folder_make(const struct flight_options *o, struct err *e);
+
 /* The options' strings live as long as it. */
 struct flight *flight_new(const struct flight_options *o);
 /* The thread that looks has ended. Waits for the file that is written; what flight_end did not

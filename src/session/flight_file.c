@@ -108,6 +108,17 @@ static void make_folder(const struct flight_options *o)
 	free(path);
 }
 
+int flight_folder_make(const struct flight_options *o, struct err *e)
+{
+	make_folder(o);
+	int fd = open(o->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return err_set(e, errno, "the folder of what is frozen '%s': %s", o->folder,
+			       strerror(errno));
+	close(fd);
+	return 0;
+}
+
 static DIR *open_folder(const struct flight_options *o)
 {
 	char *path = xasprintf("%s/freeze", o->folder), *name;

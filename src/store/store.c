@@ -70,11 +70,31 @@ static void tell(struct store *s, int rc, const char *why)
 /* ---- opening ---- */
 
 /* Made for nobody else, which SQLite would not; no device, no pipe, no link to another file. */
+static int open_file(const char *path)
+{
+	return open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
+}
+
+/* As far as the folder above it is there. */
+static void make_folder(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder = slash > path ? xasprintf("%.*s", (int)(slash - path), path) : NULL;
+	if (folder)
+		mkdir(folder, 0700);
+	free(folder);
+}
+
 static int make_file(const char *path, struct err *e)
 {
 	struct stat st;
-	int fd =
-		open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
+	int fd = open_file(path);
+	if (fd < 0 && errno == ENOENT) {
+		make_folder(path);
+		fd = open_file(path);
+	}
+	if (fd < 0 && errno == ENOENT)
+		return err_set(e, ENOENT, "the store '%s': there is no such folder", path);
 	if (fd < 0)
 		return err_set(e, errno, "the store '%s': %s", path, strerror(errno));
 	int rc = fstat(fd, &st) || !S_ISREG(st.st_mode)

@@ -145,7 +145,7 @@ def _(t):
         with sqlite3.connect(path) as db:
             db.executescript(sql)
     for path, why in ((junk, "no database of SQLite"), (theirs, "of something else"),
-                      (newer, "newer eacgm"), (t.path("no/such.db"), "No such file")):
+                      (newer, "newer eacgm"), (t.path("no/such/one.db"), "no such folder")):
         r = t.run([EACGM, "agent", "--listen", "127.0.0.1:0", "--store", path])
         expect(r.status == 1 and why in r.err, r)
         expect(len([line for line in r.err.splitlines() if "serves" not in line]) == 1, r.err)

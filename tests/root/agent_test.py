@@ -214,6 +214,7 @@ def _(t):
     in_the_way = t.path("file")
     open(in_the_way, "w").close()
     a = Agent(t, "--freeze", in_the_way, "--freeze-after", "100ms")
+    expect("the folder of what is frozen '%s': Not a directory" % in_the_way in a.said(), a.said())
     os.kill(a.p.pid, signal.SIGUSR1)
     t.wait_for(lambda: "cannot freeze (SIGUSR1)" in a.said(), a.said())
     t.wait_for(lambda: a.samples()["eacgm_freeze_failures_total"] == [({}, 1)], "counted")
@@ -349,7 +350,7 @@ def _(t):
     expect(asked and not refused, refused)
     expect([v for _, v in a.samples()["eacgm_calls_total"] if v == 10], "calls were not forgotten")
     t.wait_for(lambda: receivers[1].rows("/v1/metrics"), "the second receiver")
-    os.mkdir(t.path("freezes"), 0o700)
+    os.makedirs(t.path("freezes"), 0o700, exist_ok=True)
     for n in "12":  # of five files they stay
         write(t.path("freezes/freeze-20200101T000000Z-%s.eacgm" % n), "")
     expect(a.status("/freeze", method="POST") == 202, "a freeze")

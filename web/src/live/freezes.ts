@@ -5,6 +5,7 @@ import { add, clear, h, note } from "../dom";
 import { bytes } from "../format";
 import { get, type Live } from "./get";
 
+const AFTER_NS = 5e9; // unless the agent was told otherwise
 const APART_NS = 31e9; // what happens so soon after another belongs to the same file
 const BEFORE_NS = 2e9; // names of files have whole seconds
 
@@ -20,7 +21,8 @@ function links(f: Json): HTMLElement {
 export async function frozenOf(i: Json, _now: number): Promise<HTMLElement | null> {
   const got = await get("freezes"), onset = i.onset_ns + (got.now_realtime_ns - got.now_ns);
   const file = (got.files as Json[]).find((f) => f.time_realtime_ns <= onset + BEFORE_NS && onset - f.time_realtime_ns < APART_NS);
-  if (file) return h("p", { class: "frozen" }, "The seconds around it were frozen: ", links(file));
+  const late = file && onset - file.time_realtime_ns > AFTER_NS;
+  if (file) return h("p", { class: "frozen" }, late ? `Frozen ${Math.round((onset - file.time_realtime_ns) / 1e9)} s before it, and within thirty seconds nothing else is: ` : "The seconds around it were frozen: ", links(file));
   return got.freezes ? null : note("The seconds around an incident become a recording where the agent is started with --freeze FOLDER.");
 }
 
