@@ -199,6 +199,23 @@ static void order(void **state)
 	budget_close(&s.b);
 }
 
+/* Whatever the figures say: what a call costs is reckoned, and may come to more than a job took. */
+static void all_is_no_limit(void **state)
+{
+	(void)state;
+	struct sim s;
+	sim_open(&s, 0.02);
+	load(&s, 2000000);
+	run(&s, 10);
+	ok(in_bursts(&s, BUDGET_OTHERS), "turned down");
+	s.b.ratio = 1;
+	run(&s, 70);
+	ok(!in_bursts(&s, BUDGET_FRAMES) && !in_bursts(&s, BUDGET_OPERATORS) &&
+		   !in_bursts(&s, BUDGET_OTHERS) && !in_bursts(&s, BUDGET_STEPS),
+	   "all is on");
+	budget_close(&s.b);
+}
+
 static void changes(void **state)
 {
 	(void)state;
@@ -304,9 +321,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_to_do), cmocka_unit_test(evenly),
 		cmocka_unit_test(with_noise),	 cmocka_unit_test(with_costs_that_stay),
-		cmocka_unit_test(order),	 cmocka_unit_test(changes),
-		cmocka_unit_test(flutters),	 cmocka_unit_test(odd),
-		cmocka_unit_test(fixed),
+		cmocka_unit_test(order),	 cmocka_unit_test(all_is_no_limit),
+		cmocka_unit_test(changes),	 cmocka_unit_test(flutters),
+		cmocka_unit_test(odd),		 cmocka_unit_test(fixed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
