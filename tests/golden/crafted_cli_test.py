@@ -80,7 +80,7 @@ def bounded(*words):
                                                                 (25, 25))) as child:
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = status
-    assert os.WIFEXITED(status) and used.ru_maxrss < 256 << 10, (words, status, used.ru_maxrss)
+    assert os.WIFEXITED(status) and used.ru_maxrss < 512 << 10, (words, status, used.ru_maxrss)
 
 
 @test
