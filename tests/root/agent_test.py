@@ -209,6 +209,17 @@ def _(t):
     expect(len(os.listdir(folder)) == 2, os.listdir(folder))
 
 
+@test("an early warning of --detect is told, and the agent goes on", 180)
+def _(t):
+    a = Agent(t, "--detect", "--layers", "python")
+    leaks = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "leak_job.py")
+    job = start_in(t, a.group, "/usr/bin/python3", leaks, "400e6", "5e6", "150")
+    t.wait_for(lambda: "its memory grows steadily" in a.said(), a.said(), 120)
+    expect(a.samples()["eacgm_learning"], "answers")
+    t.kill(job)
+    a.end()
+
+
 @test("a folder for files that cannot be had: a line each, and the agent goes on")
 def _(t):
     in_the_way = t.path("file")

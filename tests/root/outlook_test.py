@@ -10,7 +10,8 @@ from harness import EACGM, expect, log_of, main, skip, test
 
 PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "leak_job.py")
-OPTIONS = ["--layers", "python", "--profile", "off"]
+# not of Python: the probes of whoever traces it slow down every Python of the host
+OPTIONS = ["--layers", "cuda", "--profile", "off"]
 
 
 def job(total_mb, mb_per_s, seconds):
@@ -19,11 +20,6 @@ def job(total_mb, mb_per_s, seconds):
 
 def leaks_of(report):
     return [w for w in report.get("outlook", []) if w["kind"] == "leak"]
-
-
-def text_of(path):
-    with open(path, encoding="utf-8") as f:
-        return f.read()
 
 
 def pid_of(recording):
@@ -55,19 +51,11 @@ def _(t):
     p = t.start(job(400, 5, 120))
     w = t.start([EACGM, "watch", "-p", p.pid, "--json", *OPTIONS[:2]], stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE, text=True)
-    said_by_agent = t.path("agent.log")
-    with open(said_by_agent, "w", encoding="utf-8") as log:
-        a = t.start([EACGM, "agent", "--detect", "--listen", "127.0.0.1:0", "-p", p.pid, *OPTIONS[:2]],
-                    stdout=log, stderr=log)
     s = t.start_record("-p", p.pid, "--detect", *OPTIONS)
     t.wait_for(lambda: "its memory grows steadily" in log_of(s), "a warning: %s" % log_of(s), 90)
     t.wait_for(lambda: "is over (leak)" in log_of(s), "its end", 60)
     p.wait()
     s.wait(timeout=60)
-    t.wait_for(lambda: "is over (leak)" in text_of(said_by_agent), "the agent's end of it", 60)
-    a.terminate()
-    expect(a.wait(60) == 0 and "its memory grows steadily" in text_of(said_by_agent),
-           text_of(said_by_agent))
     lines, said = w.communicate(timeout=30)
     told = [row["outlook"] for row in map(json.loads, lines.splitlines()) if "outlook" in row]
     told = [row for row in told if row["pid"] == p.pid]
