@@ -201,8 +201,8 @@ def _(t):
         job = t.start([target("calls"), "until", stop, "1"], stdout=subprocess.DEVNULL)
         rec = t.start_record("-p", str(job.pid), *probes(PUSH), out=out)
         os.rename(out + ".log", t.path("log%d" % sig))
-        t.wait_for(lambda path=out: os.path.exists(path) and os.path.getsize(path) > 20000,
-                   "calls in the file")
+        t.wait_for(lambda path=out: os.path.exists(path) and
+                   Recording(t, path).count("target_push") > 1000, "calls in the file", 60)
         os.kill(rec.pid, sig)
         rec.wait(timeout=30)
         expect(os.listdir(place) == ["run.eacgm"], os.listdir(place))
