@@ -169,8 +169,8 @@ static uint64_t ordered(double x)
 }
 
 #define DIGIT_BITS_MOST 16
-#define FEW_ROWS                                                                                   \
-	65536 /* for which it takes longer to clear so many counts than to read them twice */
+/* Of fewer it takes longer to clear as many counts than to read the rows twice as often. */
+#define FEW_ROWS 65536
 
 /* The value that `below` others precede in order, NaN left out: a digit of it at a time, so that
  * nothing is copied. ret_less: how many are less than it. */

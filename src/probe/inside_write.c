@@ -257,8 +257,7 @@ static void set_outside(struct tracer *t, const struct scan *s, const struct pro
 		return;
 	map64_set(&in->said_outside, f->inode, 1);
 	char *text = xasprintf("process %d, and maybe others: the kernel has the probes of calls "
-			       "that are told inside"
-			       " of others: %s",
+			       "that are told inside of others: %s",
 			       s->pid, why);
 	tracer_note(t, f->path, text);
 	free(text);

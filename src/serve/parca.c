@@ -5,25 +5,16 @@
 #include <openssl/evp.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "serve/clean_json.h"
 #include "serve/process_labels.h"
 
 #define NAME "process_cpu" /* as Parca calls such profiles that it takes itself */
-
-static json_t *text_json(const char *text)
-{
-	struct buf clean = {0};
-	utf8_append_clean(&clean, text, strlen(text), '?');
-	json_t *ret = json_stringn((const char *)clean.data, clean.len);
-	buf_free(&clean);
-	return ret;
-}
 
 static void put_label(json_t *list, const char *name, const char *value)
 {
 	if (value && value[0])
 		json_array_append_new(
-			list, json_pack("{s:s,s:o}", "name", name, "value", text_json(value)));
+			list, json_pack("{s:s,s:o}", "name", name, "value", clean_json(value)));
 }
 
 static json_t *labels_json(const struct live_process *of, const char *host)

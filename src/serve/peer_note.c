@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "serve/clean_json.h"
 
 #define ID	  "%016" PRIx64
 #define ID_DIGITS 16
@@ -35,22 +36,13 @@ static json_t *id_json(uint64_t id)
 	return json_string(text);
 }
 
-static json_t *text_json(const char *text)
-{
-	struct buf clean = {0};
-	utf8_append_clean(&clean, text, strlen(text), '?');
-	json_t *ret = json_stringn((const char *)clean.data, clean.len);
-	buf_free(&clean);
-	return ret;
-}
-
 void peer_note_write(struct buf *ret, const struct peer_note *n)
 {
 	json_t *comms = json_array();
 	for (size_t i = 0; i < n->ncomms; i++)
 		json_array_append_new(comms, id_json(n->comms[i]));
 	dump(ret, json_pack("{s:o, s:o, s:o, s:I, s:I, s:o}", "id", id_json(n->id), "host",
-			    text_json(n->host), "why", text_json(n->why), "time_realtime_ns",
+			    clean_json(n->host), "why", clean_json(n->why), "time_realtime_ns",
 			    (json_int_t)n->realtime_ns, "age_ns", (json_int_t)n->age_ns,
 			    "communicators", comms));
 }
@@ -58,7 +50,7 @@ void peer_note_write(struct buf *ret, const struct peer_note *n)
 void peer_answer_write(struct buf *ret, uint64_t id, bool freezes, const char *why)
 {
 	dump(ret, json_pack("{s:o, s:b, s:o}", "id", id_json(id), "freezes", freezes, "why",
-			    text_json(why)));
+			    clean_json(why)));
 }
 
 /* ---- reading ---- */

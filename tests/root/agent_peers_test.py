@@ -12,7 +12,7 @@ import socket
 import time
 import urllib.request
 
-from agents import Agent, certificate, start_in
+from agents import Agent, certificate, rows_of, start_in
 from cgroups import make_cgroup
 from gpu import program
 from harness import EACGM, expect, main, test
@@ -90,13 +90,6 @@ def free_ports(n):
 
 def url(port):
     return "http://127.0.0.1:%d" % port
-
-
-def rows_of(t, path):
-    """The first has the metas."""
-    r = t.run([EACGM, "export", path, "-f", "jsonl", "-o", "-"])
-    expect(r.status == 0, r)
-    return [json.loads(line) for line in r.out.splitlines()]
 
 
 @test("a freeze of one is one of the other, with the same id; who has no such communicator stays out", 120)

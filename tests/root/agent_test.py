@@ -2,7 +2,6 @@
 """agent_test.py - `eacgm agent`: what it serves of jobs that it was not told of, by Prometheus's rules
 and dcgm-exporter's names, what it refuses, and that nothing of it stays."""
 
-import json
 import os
 import re
 import shutil
@@ -14,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 
-from agents import Agent, start_in
+from agents import Agent, rows_of, start_in
 from cgroups import make_cgroup
 from gpu import fake_nvml
 from harness import EACGM, PUSH, expect, main, needs_torch, probes, skip, target, test, PYTHON
@@ -147,12 +146,6 @@ def frozen(a, folder, n):
     """The n-th file that is there, when the agent has said so."""
     a.t.wait_for(lambda: a.said().count("froze ") >= n, "file %d: %s" % (n, a.said()))
     return os.path.join(folder, sorted(os.listdir(folder))[n - 1])
-
-
-def rows_of(t, path):
-    r = t.run([EACGM, "export", path, "-f", "jsonl", "-o", "-"])
-    expect(r.status == 0, r)
-    return [json.loads(line) for line in r.out.splitlines()]
 
 
 @test("what was before: asked for, by a signal, by an error of a GPU", 90)

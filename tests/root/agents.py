@@ -1,6 +1,7 @@
 """agents.py - an `eacgm agent` for tests, on the processes of a control group of its own."""
 
 import itertools
+import json
 import os
 import re
 import signal
@@ -81,6 +82,13 @@ class Agent:
 def start_in(t, group, *args, **env):
     return t.start(["sh", "-c", "echo $$ > %s/cgroup.procs; exec \"$@\"" % group, "sh", *args],
                    env=dict(os.environ, **env))
+
+
+def rows_of(t, path):
+    """The first has the metas."""
+    r = t.run([EACGM, "export", path, "-f", "jsonl", "-o", "-"])
+    expect(r.status == 0, r)
+    return [json.loads(line) for line in r.out.splitlines()]
 
 
 def certificate(t, name):
