@@ -187,16 +187,8 @@ static __always_inline void took_stack(struct cpu_allowance *a, __u64 since_ns)
 	a->stacks_left_ns -= (__s64)(bpf_ktime_get_ns() - since_ns);
 }
 
-static __always_inline __s32 syscall_of(struct task_struct *task)
-{
-	struct pt_regs *saved = (void *)bpf_task_pt_regs(task);
-	__u64 number = ~0ULL;
-	if (saved)
-		bpf_probe_read_kernel(&number, sizeof(number), &saved->orig_rax);
-	return (__s32)number;
-}
-
-static __always_inline void begin_wait(void *ctx, struct task_struct *task, bool preempted)
+static __always_inline void begin_wait(void *ctx, struct task_struct *task, __u32 state,
+				       bool preempted)
 {
 	struct thread_profile *p =
 		bpf_task_storage_get(&profiles, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -208,7 +200,7 @@ static __always_inline void begin_wait(void *ctx, struct task_struct *task, bool
 	p->preempted = preempted;
 	p->waker_tid = 0;
 	p->waker[0] = 0;
-	p->syscall = syscall_of(task);
+	p->reason = reason_of(task, state, &p->syscall);
 	struct cpu_allowance *a = allowance_here();
 	if (!a || !may_take_stack(p, a, now_ns))
 		return;
@@ -233,6 +225,7 @@ static __always_inline bool put_wait(struct task_struct *task, const struct thre
 		return false;
 	s->is_wait = 1;
 	s->preempted = p->preempted;
+	s->reason = p->reason;
 	s->syscall = p->syscall;
 	s->tgid = BPF_CORE_READ(task, tgid);
 	s->tid = BPF_CORE_READ(task, pid);
@@ -297,7 +290,7 @@ static __always_inline bool profile_switch(void *ctx, struct task_struct *prev,
 	if (state & TASK_DEAD)
 		end_thread(prev);
 	else
-		begin_wait(ctx, prev, could_run);
+		begin_wait(ctx, prev, state, could_run);
 	return for_next;
 }
 

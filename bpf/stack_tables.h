@@ -75,7 +75,8 @@ struct thread_profile {
 	__s32 syscall;
 	__u32 waker_tid;
 	__u8 preempted;
-	__u8 pad[3];
+	__u8 reason; /* enum wait_reason, as far as no stack is needed */
+	__u8 pad[2];
 	char waker[16];
 };
 struct {

@@ -203,24 +203,22 @@ static __always_inline __u8 reason_of_file(struct task_struct *task, __u32 fd)
 	return WAIT_OTHER;
 }
 
-static __always_inline void find_reason(struct thread_waits *w, struct task_struct *task,
-					__u32 state)
+/* ret_syscall: its number, or -1. */
+static __always_inline __u8 reason_of(struct task_struct *task, __u32 state, __s32 *ret_syscall)
 {
 	struct pt_regs *saved = (void *)bpf_task_pt_regs(task);
 	__u64 number = saved ? saved->orig_rax : ~0ULL;
-	w->syscall = (__s32)number;
-	if (state & TASK_IS_STOPPED) {
-		w->reason = WAIT_STOPPED;
-	} else if ((__s32)number < 0) {
-		w->reason = WAIT_PAGE_FAULT; /* in no system call */
-	} else if (state & TASK_BLOCKED && BPF_CORE_READ_BITFIELD(task, in_iowait)) {
-		w->reason = WAIT_DISK;
-	} else {
-		__u8 reason = number < WAIT_SYSCALLS ? wait_of_syscall[number] : WAIT_OTHER;
-		w->reason = reason != WAIT_BY_FILE ? reason
-			    : saved		   ? reason_of_file(task, (__u32)saved->rdi)
-						   : WAIT_OTHER;
-	}
+	*ret_syscall = (__s32)number;
+	if (state & TASK_IS_STOPPED)
+		return WAIT_STOPPED;
+	if ((__s32)number < 0)
+		return WAIT_PAGE_FAULT; /* in no system call */
+	if (state & TASK_BLOCKED && BPF_CORE_READ_BITFIELD(task, in_iowait))
+		return WAIT_DISK;
+	__u8 reason = number < WAIT_SYSCALLS ? wait_of_syscall[number] : WAIT_OTHER;
+	if (reason != WAIT_BY_FILE)
+		return reason;
+	return saved ? reason_of_file(task, (__u32)saved->rdi) : WAIT_OTHER;
 }
 
 /* ---- by whom ---- */
@@ -406,7 +404,7 @@ static __always_inline void waits_leave(struct thread_waits *w, struct task_stru
 	if (could_run)
 		w->reason = WAIT_PREEMPTED;
 	else
-		find_reason(w, task, state);
+		w->reason = reason_of(task, state, &w->syscall);
 	if (w->reason == WAIT_STOPPED)
 		find_stopper(w, task, state);
 }

@@ -363,8 +363,8 @@ struct rec_sample {
 	__u8 kind;	/* REC_SAMPLE */
 	__u8 is_wait;	/* weight is the time that the thread did not run, up to time_ns */
 	__u8 preempted; /* it could have run */
-	__u8 pad;
-	__s32 syscall; /* of waits: the number, -1 = none */
+	__u8 reason;	/* of waits: enum wait_reason, as far as no stack is needed */
+	__s32 syscall;	/* of waits: the number, -1 = none */
 	__u32 tgid;
 	__u32 tid;
 	__u64 time_ns;

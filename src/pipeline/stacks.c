@@ -296,7 +296,9 @@ static enum wait_reason reason_of(struct pipeline *p, const struct rec_sample *r
 		return WAIT_PREEMPTED;
 	for (; stack && n < WAIT_FRAMES; stack = node_at(s, stack)->parent)
 		frames[n++] = node_at(s, stack)->frame;
-	return wait_reason_of(p, frames, n, r->syscall);
+	/* amid no system call a stack tells more */
+	bool is_told = r->reason < WAIT_REASONS && (r->syscall >= 0 || !n);
+	return wait_reason_of(p, frames, n, is_told ? (enum wait_reason)r->reason : WAIT_OTHER);
 }
 
 static void put_sample(struct pipeline *p, const struct rec_sample *r, uint32_t stack)

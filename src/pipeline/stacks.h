@@ -93,6 +93,7 @@ size_t own_frames_fold_inside(struct pipeline *p, uint32_t *frames, size_t n);
 
 /* ---- waits.c ---- */
 
-/* Why a thread with this stack (leaf first) does not run; syscall: its number, -1 = none. */
+/* Why a thread with this stack (leaf first, none where it was not taken) does not run;
+ * without_stack: what the programs tell, where the stack does not. */
 enum wait_reason wait_reason_of(struct pipeline *p, const uint32_t *frames, size_t n,
-				int32_t syscall);
+				enum wait_reason without_stack);

@@ -1,5 +1,5 @@
 /* waits.c - why a thread does not run, by the functions that it waits in: the kernel's first,
- * then the job's own, else by the system call (wire/waits.h). To add a reason: a line in one of the
+ * then the job's own; else as the programs say (bpf/waits.h). To add a reason: a line in one of the
  * tables. And waits that the programs have counted, as rows. */
 #include <string.h>
 
@@ -57,16 +57,6 @@ static const struct wait_rule kernel_rules[] = {
 static bool starts(const char *s, const char *with)
 {
 	return !strncmp(s, with, strlen(with));
-}
-
-static enum wait_reason by_syscall(int32_t number, bool has_stack)
-{
-	/* in no system call, and not preempted */
-	if (number < 0 && !has_stack)
-		return WAIT_PAGE_FAULT;
-	uint8_t reason =
-		number >= 0 && number < WAIT_SYSCALLS ? wait_of_syscall[number] : WAIT_OTHER;
-	return reason < WAIT_REASONS ? (enum wait_reason)reason : WAIT_OTHER;
 }
 
 static enum wait_reason by_kernel(struct pipeline *p, const uint32_t *frames, size_t n)
@@ -138,11 +128,11 @@ static bool waits_for_gpu(struct pipeline *p, const uint32_t *frames, size_t n)
 }
 
 enum wait_reason wait_reason_of(struct pipeline *p, const uint32_t *frames, size_t n,
-				int32_t syscall)
+				enum wait_reason without_stack)
 {
 	enum wait_reason reason = by_kernel(p, frames, n);
 	if (reason == WAIT_OTHER)
-		reason = by_syscall(syscall, n > 0);
+		reason = without_stack;
 	if (reason == WAIT_FUTEX && waits_for_gil(p, frames, n))
 		return WAIT_GIL;
 	if (reason != WAIT_PAGE_FAULT && waits_for_gpu(p, frames, n))
