@@ -27,6 +27,7 @@ sys.path.insert(0, str(ROOT / "tests/root"))
 import pytorch  # noqa: E402
 
 CPU = re.compile(r"\([\d.]+ s, CPU ([\d.]+) s\)$", re.M)
+REASON_CHARS = 800
 LINE = re.compile(r"^(not )?ok\b\s*\d*\s*-?\s*(.*)$")
 PLAN = re.compile(r"^1\.\.(\d+)(\s*#\s*skip\s*(.*))?$", re.I)
 
@@ -81,6 +82,20 @@ def read_tap(name, text, status):
     return Outcome(passed, failed, skipped, lines)
 
 
+def failures(text):
+    """Of each test that failed its line, and what follows it, shortened: logs are cut in the middle,
+    and these stand at the end."""
+    ret = []
+    for line in text.splitlines():
+        if line.startswith("not ok"):
+            ret.append(line)
+        elif ret and line.startswith("#   ") and len(ret[-1]) < REASON_CHARS:
+            ret[-1] += "\n" + line[:REASON_CHARS]
+        elif LINE.match(line):
+            ret.append("")
+    return [reason for reason in ret if reason]
+
+
 # What needs no tracing gets out of the way of what does: it has a smaller share, or what is left.
 BESIDE = ["nice", "-n", "5"]
 IDLE = ["chrt", "--idle", "0"]
@@ -93,6 +108,7 @@ class Runner:
     def __init__(self, env):
         self.env = env
         self.outcomes = {}
+        self.reasons = []
         self.lock = threading.Lock()
 
     def run(self, name, command, under=(), limit_s=600):
@@ -117,6 +133,7 @@ class Runner:
                 took += f", CPU {sum(map(float, cpu)):.1f} s"
             print("\n".join(outcome.lines + [f"{word} {name} ({took})"]))
             if outcome.failed:
+                self.reasons += [f"{name}: {reason}" for reason in failures(text)]
                 print("\n".join("    " + line for line in text.splitlines()[-60:]))
             sys.stdout.flush()
 
@@ -216,6 +233,7 @@ def main():
         run_in_lanes(runner, tests)
     passed, failed, skipped = (sum(getattr(o, what) for o in runner.outcomes.values())
                                for what in ("passed", "failed", "skipped"))
+    print("\n".join(runner.reasons))
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed or not passed else 0
 

@@ -198,7 +198,9 @@ def live(t):
     i = max(told, key=lambda i: i["cost_ns"])
     expect(i["cause"] == "cpu_contention" and i["culprit"]["command"] == "python3" and
            i["culprit"]["kind"] == "process" and i["victim"]["pid"] == i["pid"] and i["ended"] and
-           i["told_ns"] <= i["caused_ns"], json.dumps(i))
+           i["told_ns"] <= i["caused_ns"], "%d to %d: %s; %s" % (
+               began, ended, [(i["cause"], i["onset_ns"], i["end_ns"], i["cost_ns"], i["told_ns"])
+                              for i in incidents], json.dumps(i)))
     expect(len({i["told_ns"] for i in incidents}) == len(incidents) and
            all(i["onset_ns"] <= i["told_ns"] and i["onset_ns"] < i["end_ns"] for i in incidents),
            json.dumps(incidents)[:3000])
