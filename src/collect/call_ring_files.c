@@ -59,6 +59,15 @@ static bool is_its_own(const struct source *from, int fd)
 	       st.st_nlink == 1;
 }
 
+/* A program's file has the first name that is free, which may be that of one before whose file is
+ * gone: of those that are found at once a later program's has the larger number, and those that
+ * are found later are later. */
+static uint64_t program_of(const struct call_rings *r, const char *name)
+{
+	const char *number = strchr(name, '.');
+	return r->looks << 32 | (number ? strtoul(number + 1, NULL, 10) & UINT32_MAX : 0);
+}
+
 static uint64_t program_key(int folder_fd, uint32_t pid)
 {
 	return (uint64_t)folder_fd << 32 | pid;
@@ -80,14 +89,14 @@ static void add_file(struct call_rings *r, const struct source *from, const char
 	f->pid = pid;
 	f->serial = r->serial++ % FILES_EVER;
 	snprintf(f->name, sizeof(f->name), "%s", name);
-	f->program = strchr(name, '.') ? (unsigned)strtoul(strchr(name, '.') + 1, NULL, 10) : 0;
+	f->program = program_of(r, name);
 	gpu_tids_open(&f->tids, (pid_t)pid);
 	r->past.processes++;
 	map64_set(&r->pids, pid, 1);
 	uint64_t newest = 0, key = program_key(from->fd, pid);
 	map64_get(&r->programs, key, &newest);
-	if (f->program + 1ULL > newest)
-		map64_set(&r->programs, key, f->program + 1ULL);
+	if (f->program > newest)
+		map64_set(&r->programs, key, f->program);
 }
 
 void ring_files_find(struct call_rings *r, struct source *from)
@@ -130,7 +139,7 @@ bool ring_file_has_died(const struct call_rings *r, const struct ring_file *f)
 {
 	uint64_t newest = 0;
 	map64_get(&r->programs, program_key(f->folder_fd, f->pid), &newest);
-	if (newest > f->program + 1ULL)
+	if (newest > f->program)
 		return true; /* it executes another one */
 	return kill((pid_t)f->pid, 0) && errno == ESRCH;
 }

@@ -232,6 +232,7 @@ size_t call_rings_drain(struct call_rings *r)
 	take_pair(r);
 	bool looks = r->now.ns - r->looked_ns > LOOK_EVERY_NS;
 	if (looks) {
+		r->looks++;
 		for (size_t i = 0; i < r->sources.len; i++)
 			ring_files_find(r, &r->sources.data[i]);
 		r->looked_ns = r->now.ns;

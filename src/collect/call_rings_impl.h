@@ -26,7 +26,7 @@ struct ring_file {
 	int folder_fd;
 	uint32_t pid;
 	char name[32];
-	unsigned program; /* of the process: each that it executes has a file of its own */
+	uint64_t program; /* of the process: each that it executes has a file, and a larger number */
 	bool known;	  /* its header was read and holds */
 	bool counted;
 	uint32_t stack_shift; /* that it was told */
@@ -66,6 +66,7 @@ struct call_rings {
 	struct call_rings_stats past; /* of files that have gone; calls of all */
 	struct ticks_pair before, now;
 	uint64_t looked_ns; /* for new files */
+	uint64_t looks;	    /* how often */
 	uint64_t upto_ns;   /* what ended before was written before the last look */
 	uint8_t *chunk;
 	bool stopped;
@@ -73,7 +74,7 @@ struct call_rings {
 	uint32_t serial;
 	struct map64 pids;     /* of all files that there were */
 	struct map64 children; /* of processes with a folder, and theirs -> whose folder it is */
-	struct map64 programs; /* folder and pid -> 1 + the newest file's program */
+	struct map64 programs; /* folder and pid -> the newest file's program */
 };
 
 /* ---- files: call_ring_files.c ---- */

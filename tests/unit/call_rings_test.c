@@ -658,6 +658,35 @@ static void test_process_dies(void **state)
 	close(q.fd);
 }
 
+static void drain_until_gone(const struct process *p)
+{
+	while (!access(p->path, F_OK))
+		call_rings_drain(t.rings);
+}
+
+/* The name of a program's file that was read to its end is free for a later program's. */
+static void test_third_program(void **state)
+{
+	char name[64];
+	(void)state;
+	struct process first = make_process(own_name(), false);
+	drain_until(1);
+	snprintf(name, sizeof(name), "%d.1", getpid());
+	struct process second = make_process(name, false);
+	drain_until_gone(&first);
+	struct process third = make_process(own_name(), false);
+	drain_until_gone(&second);
+	assert_int_equal(access(third.path, F_OK), 0);
+	begin_thread(&third, 0, (uint32_t)getpid());
+	put_call(&third, 0, 10, 20);
+	uint64_t calls = stats().calls;
+	call_rings_drain(t.rings);
+	assert_int_equal(stats().calls, calls + 1);
+	close(first.fd);
+	close(second.fd);
+	close(third.fd);
+}
+
 static uint32_t header_word(const struct process *p, size_t offset)
 {
 	uint32_t word;
@@ -1676,6 +1705,7 @@ int main(void)
 		TEST(test_refused_owner),
 		TEST(test_other_user),
 		TEST(test_process_dies),
+		TEST(test_third_program),
 		TEST(test_stop),
 		TEST(test_stack_shift),
 		TEST(test_forged_heads),
