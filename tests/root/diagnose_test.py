@@ -177,7 +177,9 @@ def live(t):
         time.sleep(SLOW_FROM_S)
         began = time.monotonic_ns()
         undo = hogs(t, p)
-        t.wait_for(lambda: re.search("cause: CPU contention.* python3", said()), "the cause", 100)
+        # another process of the machine may have been told of before
+        hog = r"cause: CPU contention.* \((%s)\)" % "|".join(map(str, t.hogs))
+        t.wait_for(lambda: re.search(hog, said()), "the cause", 100)
         undo()
         ended = time.monotonic_ns()
         go_on = stops(t, p)  # at once: what begins beside an incident has a row of its own
