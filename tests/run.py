@@ -233,7 +233,8 @@ def main():
         run_in_lanes(runner, tests)
     passed, failed, skipped = (sum(getattr(o, what) for o in runner.outcomes.values())
                                for what in ("passed", "failed", "skipped"))
-    print("\n".join(runner.reasons))
+    for reason in runner.reasons:
+        print(reason)
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed or not passed else 0
 
