@@ -25,8 +25,6 @@
 #define WAIT_MIN_NS	      20000  /* shorter waits are put together */
 #define WAIT_ROW_NS	      200000 /* shorter ones are only counted */
 #define STALL_ROW_NS	      50000  /* likewise */
-#define CPUS_OF_ALL_ROWS      16
-#define ROWS_LEAST	      4096
 
 /* ---- loading ---- */
 
@@ -93,25 +91,6 @@ static void set_configuration(struct tracer *t)
 		b->bss->mode_of_layer[i] = t->opts.mode[i];
 }
 
-/* Tables that keep what is known of many things at once have rows for a host of many CPUs. On a
- * smaller one fewer things are there at once, and the kernel makes every row of a table of the kind
- * LRU when it makes the table: on two CPUs a start was 8 % longer by it. */
-static void size_tables(struct eacgm_bpf *b)
-{
-	uint32_t cpus = (uint32_t)libbpf_num_possible_cpus();
-	struct bpf_map *map;
-	bpf_object__for_each_map(map, b->obj)
-	{
-		uint32_t all = bpf_map__max_entries(map);
-		if (bpf_map__type(map) != BPF_MAP_TYPE_LRU_HASH || all <= ROWS_LEAST)
-			continue;
-		uint32_t rows = all / CPUS_OF_ALL_ROWS * cpus;
-		bpf_map__set_max_entries(map, rows < ROWS_LEAST ? ROWS_LEAST
-					      : rows < all	? rows
-								: all);
-	}
-}
-
 /* Keeps libbpf's own messages away from the user: the last one goes into an error. */
 static _Thread_local char last_libbpf_message[256];
 static int keep_message(enum libbpf_print_level level, const char *fmt, va_list ap)
@@ -158,7 +137,6 @@ static int try_load(struct tracer *t, bool can_hold, bool walks_mappings, bool a
 		can_hold && walks_mappings && !yield_target_prepare(t->bpf->maps.yield_target);
 	choose_programs(t, can_hold);
 	set_configuration(t);
-	size_tables(t->bpf);
 	xid_prepare(t);
 	int rc = load_programs(t->bpf->skeleton, at_once, &beside);
 	if (rc) {
