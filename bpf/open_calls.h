@@ -69,6 +69,7 @@ int open_waits(struct bpf_iter__task *ctx)
 		.kind = REC_SAMPLE,
 		.is_wait = 1,
 		.preempted = p->preempted,
+		.reason = p->reason,
 		.syscall = p->syscall,
 		.tgid = task->tgid,
 		.tid = task->pid,

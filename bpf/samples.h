@@ -200,7 +200,7 @@ static __always_inline void begin_wait(void *ctx, struct task_struct *task, __u3
 	p->preempted = preempted;
 	p->waker_tid = 0;
 	p->waker[0] = 0;
-	p->reason = reason_of(task, state, &p->syscall);
+	p->reason = preempted ? WAIT_PREEMPTED : reason_of(task, state, &p->syscall);
 	struct cpu_allowance *a = allowance_here();
 	if (!a || !may_take_stack(p, a, now_ns))
 		return;

@@ -26,9 +26,8 @@ struct ring_file {
 	int folder_fd;
 	uint32_t pid;
 	char name[32];
-	uint64_t
-		program; /* of the process: each that it executes has a file, and a larger number */
-	bool known;	 /* its header was read and holds */
+	uint64_t program; /* of those that its process executes, a later one's is larger */
+	bool known;	  /* its header was read and holds */
 	bool counted;
 	uint32_t stack_shift; /* that it was told */
 	uint64_t no_slot;

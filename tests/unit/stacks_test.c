@@ -155,6 +155,38 @@ static void test_stacks_without_end(void **state)
 	rec_close(reader);
 }
 
+/* What the programs tell is the reason of a wait that has no stack; a number that is none is not.
+ */
+static void test_wait_without_stack(void **state)
+{
+	static const uint8_t told[] = {WAIT_PIPE, WAIT_DISK, WAIT_REASONS};
+	static const uint8_t want[] = {WAIT_PIPE, WAIT_DISK, WAIT_OTHER};
+	struct run r;
+	struct m_samples samples = {0};
+	struct err e = {""};
+	(void)state;
+	begin(&r);
+	for (size_t i = 0; i < sizeof(told); i++) {
+		struct rec_sample s = {.kind = REC_SAMPLE,
+				       .is_wait = 1,
+				       .reason = told[i],
+				       .tgid = (uint32_t)getpid(),
+				       .tid = (uint32_t)getpid(),
+				       .time_ns = ++r.time_ns,
+				       .weight_ns = 1};
+		pipeline_record(r.p, &s, sizeof(s));
+	}
+	pipeline_pass_end(r.p);
+	struct rec_reader *reader = end(&r);
+	assert_int_equal(rec_sample_blocks(reader), 1);
+	assert_int_equal(rec_read_samples(reader, 0, &samples, &e), 0);
+	assert_int_equal(samples.len, sizeof(told));
+	for (size_t i = 0; i < sizeof(told); i++)
+		assert_int_equal(samples.rows[i].reason, want[i]);
+	m_samples_free(&samples);
+	rec_close(reader);
+}
+
 static void test_places_without_end(void **state)
 {
 	(void)state;
@@ -176,6 +208,7 @@ static void test_places_without_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_wait_without_stack),
 		cmocka_unit_test(test_stacks_without_end),
 		cmocka_unit_test(test_places_without_end),
 	};
