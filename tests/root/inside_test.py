@@ -30,6 +30,10 @@ probes:
     signature: "(u64 a, u64 b) -> u64"
 """
 
+# Around a call that takes longer than 0.1 s readers tell by times what lies in it
+# (docs/developers/inside.md): so do these tests, a good while before.
+TOLD_BY_TIMES_NS = 60_000_000
+
 # Calls that were made and are in no recording, by what the recording says.
 UNTOLD = ("ring_full", "signal_stack", "stack_full", "inside_full", "inside_deep",
           "inside_elsewhere", "inside_thread", "inside_record")
@@ -59,6 +63,8 @@ class Calls:
         self.rows = sorted((row for row in rows if row.get("type") == "call" and
                             row["layer"] == layer),
                            key=lambda row: (row["start_ns"], row["depth"]))
+        if self.number("inside_calls"):
+            deepen(self.rows)
         self.hists = [row for row in rows if row.get("type") == "histogram" and
                       row["layer"] == layer]
         self.names = collections.Counter(row["name"] for row in self.rows)
@@ -75,6 +81,24 @@ class Calls:
         # inside_calls has a test of its own
         expect(self.number("inside_places") >= least, "not told inside: %d places, %d calls; %s" % (
                    self.number("inside_places"), self.number("inside_calls"), self.notes[-800:]))
+
+
+def end_of(row):
+    """Of a call that was still open: never."""
+    return row["start_ns"] + row["duration_ns"] if "duration_ns" in row else float("inf")
+
+
+def deepen(rows):
+    """Within calls that take long, calls are as deep as their times say."""
+    around = collections.defaultdict(list)
+    for row in sorted(rows, key=lambda row: (row["start_ns"], -end_of(row))):
+        stack = around[row["tid"]]
+        while stack and end_of(stack[-1]) < end_of(row):
+            stack.pop()
+        if any(end_of(outer) - outer["start_ns"] > TOLD_BY_TIMES_NS for outer in stack):
+            row["depth"] = max(row["depth"], len(stack))
+            row["flags"] = sorted({*(row.get("flags") or []), "nested"})
+        stack.append(row)
 
 
 def told(row):
