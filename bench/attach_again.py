@@ -6,7 +6,8 @@ A job does the same round of work until it is told to end, and compares a hash o
 of its first round, which nobody has traced. Jobs: operators, a training of two ranks with
 DistributedDataParallel (gloo), and a loop that generates tokens.
 
-usage: attach_again.py [--turns 100] [--jobs operators,ddp,generate] [--cuda] [--eacgm PATH]"""
+usage: attach_again.py [--turns 100] [--seconds SEC] [--jobs operators,ddp,generate] [--cuda]
+                       [--eacgm PATH]"""
 
 import argparse
 import hashlib
@@ -158,17 +159,19 @@ def attach_once(args, folder, jobs):
 
 def measure(name, args, folder):
     jobs, outs, end = start_job(name, args, folder)
-    stops, leaves, told, missed = [], [], 0, 0
-    for turn in range(args.turns):
+    stops, leaves, told, missed, turn = [], [], 0, 0, 0
+    limit = time.monotonic() + args.seconds
+    while turn < args.turns and time.monotonic() < limit:
         seen, calls, meta, log = attach_once(args, folder, jobs)
         told += calls > 0
         missed += len(jobs) - len(seen)
         stops += [float(ms) for _, _, _, ms in seen]
         leaves.append(float(meta.get("inside_left_ms", 0)))
         if len(seen) < len(jobs):
-            print("turn %d: %s" % (turn, log.strip()), file=sys.stderr)
+            print("%s, turn %d: %s" % (name, turn, log.strip()), file=sys.stderr)
         if any(job.poll() is not None for job in jobs):
             raise SystemExit("%s ended in turn %d: %s" % (name, turn, [read(x) for x in outs]))
+        turn += 1
     with open(end, "w"):
         pass
     status = [job.wait(timeout=120) for job in jobs]
@@ -177,7 +180,7 @@ def measure(name, args, folder):
     print("%s: %d turns, told inside in %d, %d processes missed; rounds %s, wrong %s, status %s; "
           "all threads stood for %.2f ms at most, median of turns (largest %.2f), to take off %.2f "
           "(%.2f)" % (
-              name, args.turns, told, missed, [d[1] for d in done], [d[2] for d in done], status,
+              name, turn, told, missed, [d[1] for d in done], [d[2] for d in done], status,
               statistics.median(stops or [0]), max(stops or [0]), statistics.median(leaves),
               max(leaves)), flush=True)
     return not any(status) and len(done) == len(jobs) and not any(d[2] for d in done)
@@ -186,6 +189,7 @@ def measure(name, args, folder):
 def main():
     a = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     a.add_argument("--turns", type=int, default=100)
+    a.add_argument("--seconds", type=float, default=float("inf"), help="of turns, for each job")
     a.add_argument("--jobs", default="operators,ddp,generate")
     a.add_argument("--cuda", action="store_true")
     a.add_argument("--eacgm", default=os.path.join(ROOT, "build", "eacgm"))

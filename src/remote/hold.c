@@ -19,6 +19,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/utf8.h"
 
 #define STEP_NS	     5000L
 #define LATE_NS	     1000000000ULL
@@ -50,21 +51,34 @@ static bool is_known(const struct hold *h, pid_t tid)
 	return false;
 }
 
+/* What /proc/PID/task/TID/NAME holds, up to `size` and a NUL; false: nothing. */
+static bool read_of_thread(const struct hold *h, pid_t tid, const char *name, char *text,
+			   size_t size)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", h->pid, tid, name);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = 0;
+	return n > 0;
+}
+
+/* As of proc_pid_stat(5), where it stands behind the name; 0: the thread is gone. */
+static char state_of(const struct hold *h, pid_t tid)
+{
+	char text[512];
+	const char *name_end =
+		read_of_thread(h, tid, "stat", text, sizeof(text)) ? strrchr(text, ')') : NULL;
+	return name_end && name_end[1] ? name_end[2] : 0;
+}
+
 /* The kernel refuses to trace one that is a zombie, as a process's first thread can be for long. */
 static bool has_ended(const struct hold *h, pid_t tid)
 {
-	char path[64], text[512];
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", h->pid, tid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0)
-		return true;
-	text[n] = 0;
-	const char *name_end =
-		strrchr(text, ')'); /* proc_pid_stat(5): then a space and the state */
-	return name_end && strchr("ZXx", name_end[2]);
+	char state = state_of(h, tid);
+	return !state || strchr("ZXx", state);
 }
 
 /* One that has ended meanwhile is none. */
@@ -157,6 +171,27 @@ static bool stop_all(struct hold *h, uint64_t most_ns)
 		nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
 	}
 	return true;
+}
+
+/* Which thread, and where it is: in a function of the kernel's, or waiting for a CPU. */
+static int say_who_did_not(const struct hold *h, uint64_t most_ns, struct err *e)
+{
+	char name[32] = "", where[64] = "";
+	struct buf clean = {0};
+	size_t i = 0;
+	while (i + 1 < h->list.len && h->list.data[i].state != INTERRUPTED)
+		i++;
+	pid_t tid = h->list.data[i].thread.tid;
+	char state = state_of(h, tid);
+	read_of_thread(h, tid, "comm", name, sizeof(name));
+	name[strcspn(name, "\n")] = 0;
+	utf8_append_clean(&clean, name, strlen(name), '?');
+	if (!read_of_thread(h, tid, "wchan", where, sizeof(where)) || !strcmp(where, "0"))
+		snprintf(where, sizeof(where), "%s", state == 'R' ? "runnable" : "in the kernel");
+	err_set(e, EAGAIN, "its thread %d (%s) did not stop in %.1f ms: %s, state %c", tid,
+		(const char *)clean.data, (double)most_ns / 1e6, where, state ? state : '?');
+	buf_free(&clean);
+	return -EAGAIN;
 }
 
 static void read_places(struct hold *h)
@@ -293,9 +328,10 @@ int hold_process(struct hold **ret, pid_t pid, uint64_t most_ns, struct err *e)
 	int rc = seize_all(h, &found, e);
 	for (int i = 0; !rc && found; i++) {
 		interrupt_all(h);
-		if (!stop_all(h, most_ns) || i == ROUNDS)
-			rc = err_set(e, EAGAIN, "a thread of it did not stop in %.1f ms",
-				     (double)most_ns / 1e6);
+		if (!stop_all(h, most_ns))
+			rc = say_who_did_not(h, most_ns, e);
+		else if (i == ROUNDS)
+			rc = err_set(e, EAGAIN, "it starts threads without end");
 		else
 			rc = seize_all(h, &found, e);
 	}

@@ -232,6 +232,51 @@ static void test_one_that_is_traced_already(void **state)
 	assert_int_equal(hold_process(&h, pid, LONG_NS, &e), -ESRCH);
 }
 
+static void *wait_for_vforked(void *unused)
+{
+	(void)unused;
+	if (!vfork()) { /* and so its parent waits */
+		told->turns[0] = 1;
+		while (!told->end)
+			usleep(1000);
+		_exit(0);
+	}
+	return NULL;
+}
+
+static void run_vfork(void)
+{
+	start(wait_for_vforked, NULL);
+}
+
+/* In a process of its own: the thread stays seized until its tracer ends. */
+static int hold_one_that_waits(void)
+{
+	pid_t pid = begin(run_vfork);
+	struct err e;
+	struct hold *h;
+	wait_until_above(&told->turns[0], 0);
+	int rc = hold_process(&h, pid, 4000000, &e);
+	told->end = 1;
+	if (rc == -ETIMEDOUT && strstr(e.msg, "(hold_test) did not stop in 4.0 ms: ") &&
+	    strstr(e.msg, ", state D"))
+		return 0;
+	fprintf(stderr, "%d: %s\n", rc, e.msg);
+	return 1;
+}
+
+static void test_a_thread_that_takes_no_signals(void **state)
+{
+	int status;
+	(void)state;
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(hold_one_that_waits());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +285,7 @@ int main(void)
 		cmocka_unit_test(test_signals_arrive),
 		cmocka_unit_test(test_a_first_thread_that_has_ended),
 		cmocka_unit_test(test_one_that_is_traced_already),
+		cmocka_unit_test(test_a_thread_that_takes_no_signals),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
