@@ -51,6 +51,7 @@ START_SECONDS = 180  # until a job has imported PyTorch and warmed up
 SEGMENT_SECONDS = 120  # that a segment may take at most
 BURST_MIN_MS = 50
 BURST_OF = 20
+INSIDE_SECONDS = 30  # until its probes have come inside
 SETTLE_SECONDS = 5  # that an agent's budget takes to be kept
 SAID = re.compile(r"eacgm: (\d+) calls, \d+ samples(?:, (\d+) GPU spans)? in ([0-9.]+) s, "
                   r"lost (\d+)")
@@ -282,6 +283,16 @@ class Agent(Attached):
                                                           self.text().strip()[-400:]))
 
 
+def run_until_inside(job, eacgm):
+    """A thread that calls is given the library: steps are run for that."""
+    limit = time.monotonic() + INSIDE_SECONDS
+    while time.monotonic() < limit:
+        job.run(1)
+        if "functions inside" in eacgm.text():
+            return
+    raise Failed("no probes came inside: %s" % eacgm.text().strip()[-400:])
+
+
 # ---- pairs ----
 
 class Measured:
@@ -293,15 +304,6 @@ class Measured:
         self.pairs, self.said, self.summary, self.seconds = [], [], None, 0.0
         self.cores = []
         self.failed = None
-
-    @staticmethod
-    def run_until_inside(job, eacgm):
-        """A thread that calls is given the library: some steps are run for that."""
-        for _ in range(30):
-            job.run(1)
-            if "functions inside" in eacgm.text():
-                return
-        raise Failed("no probes came inside: %s" % eacgm.text().strip()[-400:])
 
     def beside_agent(self, args, job, recording):
         """The governor gets some seconds to settle."""
@@ -330,7 +332,7 @@ class Measured:
             if self.config.timeline:
                 job.run(max(1, self.steps // 2))
             if self.config.comes_in:
-                self.run_until_inside(job, eacgm)
+                run_until_inside(job, eacgm)
             began, cpu_s = time.monotonic(), eacgm.cpu_s()
             made = None if self.config.before else job.run(self.steps)
             cores = (eacgm.cpu_s() - cpu_s) / (time.monotonic() - began)

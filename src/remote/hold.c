@@ -257,6 +257,17 @@ static void begin_wait_again(const struct held *t)
 	ptrace(PTRACE_SETREGS, t->thread.tid, 0, &regs);
 }
 
+/* A stop is reported whether it is asked for or not, and to one waiter alone: it is only taken note
+ * of what has ended. (kernel/exit.c, wait_task_stopped: "regardless of options") */
+static void reap(pid_t tid)
+{
+	siginfo_t info = {0};
+	if (waitid(P_PID, (id_t)tid, &info, WEXITED | WNOWAIT | WNOHANG | __WALL) || !info.si_pid)
+		return;
+	if (info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED)
+		waitid(P_PID, (id_t)tid, &info, WEXITED | WNOHANG | __WALL);
+}
+
 static void detach(const struct hold *h, struct held *t)
 {
 	if (t->state != STOPPED)
@@ -265,7 +276,7 @@ static void detach(const struct hold *h, struct held *t)
 	/* one that was killed meanwhile is a zombie that waits for us; the first thread's end is
 	 * its parent's to learn */
 	if (ptrace(PTRACE_DETACH, t->thread.tid, 0, t->signal) && t->thread.tid != h->pid)
-		waitid(P_PID, (id_t)t->thread.tid, &(siginfo_t){0}, WEXITED | WNOHANG | __WALL);
+		reap(t->thread.tid);
 	t->state = GONE;
 }
 
@@ -304,7 +315,7 @@ void hold_reap(pid_t pid)
 	for (const struct dirent *entry; (entry = readdir(dir));) {
 		long tid = strtol(entry->d_name, NULL, 10);
 		if (tid > 0 && tid != pid)
-			waitid(P_PID, (id_t)tid, &(siginfo_t){0}, WEXITED | WNOHANG | __WALL);
+			reap(tid);
 	}
 	closedir(dir);
 }

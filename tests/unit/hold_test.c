@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -81,6 +82,7 @@ static pid_t begin(void (*child)(void))
 	pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* where a test fails */
 		child();
 		told->ready = 1;
 		while (!told->end)
@@ -232,6 +234,34 @@ static void test_one_that_is_traced_already(void **state)
 	assert_int_equal(hold_process(&h, pid, LONG_NS, &e), -ESRCH);
 }
 
+static volatile int reaping;
+
+static void *reap_on_and_on(void *arg)
+{
+	pid_t pid = *(pid_t *)arg;
+	while (reaping)
+		hold_reap(pid);
+	return NULL;
+}
+
+static void test_another_takes_note_of_ends_meanwhile(void **state)
+{
+	pid_t pid = begin(run_threads);
+	pthread_t reaper;
+	struct err e;
+	struct hold *h;
+	(void)state;
+	reaping = 1;
+	assert_int_equal(pthread_create(&reaper, NULL, reap_on_and_on, &pid), 0);
+	for (int i = 0; i < 300; i++) {
+		assert_int_equal(hold_process(&h, pid, LONG_NS, &e), 0);
+		hold_let_go(h);
+	}
+	reaping = 0;
+	pthread_join(reaper, NULL);
+	end(pid);
+}
+
 static void *wait_for_vforked(void *unused)
 {
 	(void)unused;
@@ -285,6 +315,7 @@ int main(void)
 		cmocka_unit_test(test_signals_arrive),
 		cmocka_unit_test(test_a_first_thread_that_has_ended),
 		cmocka_unit_test(test_one_that_is_traced_already),
+		cmocka_unit_test(test_another_takes_note_of_ends_meanwhile),
 		cmocka_unit_test(test_a_thread_that_takes_no_signals),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

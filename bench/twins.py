@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""twins.py - what eacgm costs a job that it is attached to, told by the job's twin: two equal
+processes take turns, a few steps each, before eacgm is attached to the second, while it is, and
+when it has gone.
+
+Two processes of one host differ by some percent themselves, for good, and the host's speed changes
+from minute to minute. So a figure is (second / first, attached) / (second / first, calm): pairs of
+short segments one right after the other, the order changing from pair to pair, with eacgm there all
+the while (gpu_overhead.py attaches for each segment). Of a segment its mean step counts, or, where
+the host is disturbed, its fastest one: that has what each call costs, but not what comes now and
+then (`--budget` turns probes on and off). Intervals: bootstrap over both kinds of pairs.
+
+Loads are those of gpu_overhead.py; `--device cpu` runs them without a GPU. Needs root, and a Python
+with PyTorch."""
+
+import argparse
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+
+import common
+import gpu_overhead
+from common import Failed
+
+SETTLE_SECONDS = 6  # until a budget is kept
+HEADS = ["configuration", "calm ms", "mean step", "95 %", "fastest step", "95 %", "twins differ",
+         "pairs", "calm", "lost", "eacgm, of a core", "it told", "budget: used"]
+
+
+class Config:
+    """options: of record, or of an agent. settle: seconds of steps before it counts. inside: it
+    comes into the process. leaves: when it has gone, the job is as before."""
+
+    def __init__(self, name, options, agent=False, settle=1.0, inside=False, leaves=True):
+        self.name, self.options, self.agent, self.settle = name, options, agent, settle
+        self.inside, self.leaves = inside, leaves
+
+    def attach(self, args, pid, recording):
+        way = gpu_overhead.Agent if self.agent else gpu_overhead.Attached
+        return way(args, pid, recording, self.options)
+
+
+INSIDE = gpu_overhead.INSIDE
+CONFIGS = [
+    Config("agent", [], agent=True, settle=SETTLE_SECONDS),
+    Config("agent --detect", ["--detect"], agent=True, settle=SETTLE_SECONDS),
+    Config("--budget 2%", ["--budget", "2%"], settle=SETTLE_SECONDS),
+    Config("by the kernel", ["--probes", "kernel"]),
+    Config("inside", INSIDE, inside=True),
+    Config("inside, all layers", [*INSIDE, "--layers", "all"], inside=True),
+    # a process that CUPTI was used in goes on paying for it: last, in this order
+    Config("timeline", ["--gpu-timeline", "--layers", "gpu", "--profile", "off"], settle=3,
+           leaves=False),
+    Config("inside + timeline", [*INSIDE, "--gpu-timeline"], inside=True, settle=3, leaves=False),
+    Config("inside, all layers + timeline", [*INSIDE, "--layers", "all", "--gpu-timeline"],
+           inside=True, settle=3, leaves=False),
+]
+
+
+def arguments():
+    names = [c.name for c in CONFIGS]
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--build", default=os.path.join(common.ROOT, "build"), metavar="DIR")
+    p.add_argument("--eacgm", metavar="PATH", help="default: BUILD/eacgm")
+    p.add_argument("--python", default=sys.executable, help="default: %(default)s")
+    p.add_argument("--load", choices=[x.name for x in gpu_overhead.LOADS], default="launch-bound")
+    p.add_argument("--only", action="append", choices=names, metavar="CONFIG",
+                   help="may be repeated; of: " + "; ".join(names))
+    p.add_argument("--pairs", type=int, default=80, help="with eacgm, and as many calm")
+    p.add_argument("--steps", type=int, default=6, help="of a segment (default: %(default)s)")
+    p.add_argument("--seconds", type=float, default=30, metavar="SEC",
+                   help="of pairs of one kind, at most (default: %(default)s)")
+    p.add_argument("--warmup", type=int, default=20)
+    p.add_argument("--device", default="cuda")
+    p.add_argument("--json", metavar="FILE")
+    args = p.parse_args()
+    args.eacgm = args.eacgm or os.path.join(args.build, "eacgm")
+    if min(args.pairs, args.steps) < 1 or args.seconds <= 0:
+        p.error("--pairs, --steps and --seconds are positive")
+    return args
+
+
+def pairs_of(args, first, second):
+    """Ratios second / first, by mean and by fastest step, and the first's mean steps."""
+    by_mean, by_fastest, first_ms = [], [], []
+    limit = time.monotonic() + args.seconds
+    while len(by_mean) < args.pairs and (time.monotonic() < limit or not by_mean):
+        if len(by_mean) % 2:
+            b, a = second.run(args.steps), first.run(args.steps)
+        else:
+            a, b = first.run(args.steps), second.run(args.steps)
+        by_mean.append(b["mean_ms"] / a["mean_ms"])
+        by_fastest.append(b["fastest_ms"] / a["fastest_ms"])
+        first_ms.append(a["mean_ms"])
+    return {"mean": by_mean, "fastest": by_fastest, "first_ms": first_ms}
+
+
+def ratio_of(attached, calm, seed=1):
+    """Ratio of the medians, and its 95 % interval: percentile bootstrap (Efron 1979) of both."""
+    rng = random.Random(seed)
+    def drawn(values):
+        return statistics.median(rng.choices(values, k=len(values)))
+    ratios = sorted(drawn(attached) / drawn(calm) for _ in range(common.RESAMPLES))
+    return {"median": statistics.median(attached) / statistics.median(calm),
+            "low": ratios[int(common.RESAMPLES * 0.025)],
+            "high": ratios[int(common.RESAMPLES * 0.975) - 1],
+            "pairs": len(attached), "calm": len(calm)}
+
+
+def attached(args, config, first, second, folder):
+    """Pairs while eacgm is attached to the second, and what it told."""
+    recording = os.path.join(folder, "run.eacgm")
+    with config.attach(args, second.p.pid, recording) as eacgm:
+        settled = time.monotonic() + config.settle
+        while time.monotonic() < settled:
+            second.run(args.steps)
+        if config.inside:
+            gpu_overhead.run_until_inside(second, eacgm)
+        began, cpu_s = time.monotonic(), eacgm.cpu_s()
+        pairs = pairs_of(args, first, second)
+        cores = (eacgm.cpu_s() - cpu_s) / (time.monotonic() - began)
+    told = {"cores": cores}
+    if not config.agent:
+        rec = common.report_of(args.eacgm, recording)["recording"]
+        told.update(lost=rec["lost"], cost=rec["overhead"]["cpu_ratio"],
+                    budget=rec.get("budget", {}).get("used_ratio"))
+        os.unlink(recording)
+    return pairs, told
+
+
+def joined(kinds):
+    return {key: [x for kind in kinds for x in kind[key]] for key in kinds[0]}
+
+
+def measure(args, chosen, folder):
+    load = next(x for x in gpu_overhead.LOADS if x.name == args.load)
+    twins = []
+    try:
+        for i in range(2):
+            twins.append(gpu_overhead.Job(args, load, os.path.join(folder, "job%d.log" % i)))
+        calm = [pairs_of(args, *twins)]
+        for config in chosen:
+            common.say("%s: %s" % (load.name, config.name))
+            row = {"config": config.name, "options": config.options}
+            yield row
+            try:
+                pairs, told = attached(args, config, *twins, folder)
+            except Failed as e:
+                if any(job.p.poll() is not None for job in twins):
+                    raise
+                row["failed"] = str(e)
+                continue
+            around = calm[-1:]
+            if config.leaves:
+                calm.append(pairs_of(args, *twins))
+                around = calm[-2:]
+            around = joined(around)
+            row.update(told, calm_ms=statistics.median(around["first_ms"]),
+                       twins=statistics.median(around["mean"]),
+                       mean=ratio_of(pairs["mean"], around["mean"]),
+                       fastest=ratio_of(pairs["fastest"], around["fastest"]))
+    finally:
+        for job in twins:
+            job.end()
+        common.said()
+
+
+def cells(row):
+    if "mean" not in row:
+        return [row["config"]] + ["-"] * (len(HEADS) - 1)
+    def change(key):
+        q = row[key]
+        return [gpu_overhead.percent(q["median"]), "%s .. %s" % (
+            gpu_overhead.percent(q["low"]), gpu_overhead.percent(q["high"]))]
+    def share(key):
+        return "-" if row.get(key) is None else "%.2f %%" % (100 * row[key])
+    return [row["config"], "%.3f" % row["calm_ms"], *change("mean"), *change("fastest"),
+            gpu_overhead.percent(row["twins"]), row["mean"]["pairs"], row["mean"]["calm"],
+            row.get("lost", "-"), share("cores"), share("cost"), share("budget")]
+
+
+def main():
+    args = arguments()
+    chosen = [c for c in CONFIGS if not args.only or c.name in args.only]
+    results = common.Results("twins", args.eacgm, {
+        "load": args.load, "pairs": args.pairs, "steps": args.steps, "seconds": args.seconds})
+    results["configs"] = []
+    with tempfile.TemporaryDirectory(prefix="eacgm-bench-") as folder:
+        for row in measure(args, chosen, folder):
+            results.data["configs"].append(row)
+            results.write(args.json)  # what is measured is kept, whatever comes next
+    results.write(args.json)
+    rows = results.data["configs"]
+    common.print_table(args.load, HEADS, [cells(r) for r in rows])
+    for r in rows:
+        if "failed" in r:
+            print("%s failed: %s" % (r["config"], r["failed"]))
+    return 1 if any("failed" in r for r in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(common.main_of(main))
