@@ -69,12 +69,17 @@ with open(sys.argv[2], "rb", buffering=0) as f:
 print(os.getpid())
 """
 
+# Where a second path is given it waits until that file has become longer by some writes.
 WRITER = """
-import os, sys
+import os, sys, time
 f = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+length = lambda: os.stat(sys.argv[2]).st_size if sys.argv[2:] else 0
+before = length()
 for _ in range(%d):
     os.write(f, b"x" * (1 << 20))
     os.fsync(f)
+while sys.argv[2:] and length() < before + (4 << 20):
+    time.sleep(0.01)
 os.unlink(sys.argv[1])
 print(os.getpid(), flush=True)
 """
@@ -224,8 +229,10 @@ def disk_of(path):
 @test("what a disk writes, for the traced process and for another", 90)
 def _(t):
     disk = disk_of(t.dir)
-    other = t.start(["/usr/bin/python3", "-c", WRITER % 1000000, os.path.join(t.dir, "other")])
-    rec, rows = record(t, ["/usr/bin/python3", "-c", WRITER % 20, os.path.join(t.dir, "own")])
+    path = os.path.join(t.dir, "other")
+    other = t.start(["/usr/bin/python3", "-c", WRITER % 1000000, path])
+    t.wait_for(lambda: os.path.exists(path), "another that writes")
+    rec, rows = record(t, ["/usr/bin/python3", "-c", WRITER % 20, os.path.join(t.dir, "own"), path])
     other.kill()
     pid = int(rec.ran.out)
     written, writes = collections.Counter(), collections.Counter()
