@@ -3,6 +3,7 @@
 when they are killed, or fall silent, in the middle of a recording."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -57,6 +58,14 @@ def namers(pid):
     return found
 
 
+def has_rules(t, path):
+    """Its unwind rules are kept under its build id once they are made."""
+    notes = t.run(["readelf", "-n", path]).out
+    build_id = re.search("Build ID: ([0-9a-f]+)", notes).group(1)
+    kept = t.path("cache/unwind")
+    return os.path.isdir(kept) and any(name.startswith(build_id) for name in os.listdir(kept))
+
+
 def status(pid):
     with open("/proc/%d/status" % pid, encoding="ascii") as f:
         return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
@@ -64,10 +73,12 @@ def status(pid):
 
 def record(t, at_half):
     """Folded stacks of the job, and the report; at_half is called in the middle of it."""
-    out = t.path("job.eacgm")
-    p = t.start([EACGM, "record", "--profile", "cpu", "-o", out, "--", program(t)],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, job = t.path("job.eacgm"), program(t)
+    p = t.start([EACGM, "record", "--profile", "cpu", "-o", out, "--", job],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                env=dict(os.environ, EACGM_CACHE=t.path("cache")))
     expect(p.stdout.readline() == "half\n", "the job did not run")
+    t.wait_for(lambda: has_rules(t, job), "rules for its stacks")
     t.wait_for(lambda: namers(p.pid), "who names the job's functions")
     at_half(p.pid)
     p.stdin.write("\n")
