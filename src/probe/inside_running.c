@@ -128,7 +128,9 @@ static bool write_some(struct work *k, uint64_t until_ns)
 		struct change *c = &k->changes.data[i];
 		if (c->done)
 			continue;
-		if (c->amid || monotonic_ns() > until_ns) {
+		if (monotonic_ns() > until_ns)
+			return false;
+		if (c->amid) {
 			all = false;
 			continue;
 		}

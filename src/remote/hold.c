@@ -32,13 +32,17 @@ struct held {
 	struct hold_thread thread;
 	enum state state;
 	int signal; /* of the job's, which it was about to take; 0 = none */
+	uint64_t since_ns;
+	bool known; /* place and ends_early are */
+	bool ends_early;
 };
 
 struct hold {
 	pid_t pid;
 	VEC(struct held) list;
 	VEC(struct hold_thread) stopped;
-	uint64_t since_ns; /* 0: nobody was stopped yet */
+	uint64_t since_ns;   /* 0: nobody was stopped yet */
+	uint64_t longest_ns; /* that one of those that were let go has stood */
 };
 
 /* ---- seizing ---- */
@@ -126,9 +130,10 @@ static void interrupt_all(struct hold *h)
 		h->since_ns = monotonic_ns();
 	for (size_t i = 0; i < h->list.len; i++) {
 		struct held *t = &h->list.data[i];
-		if (t->state == SEIZED)
-			t->state =
-				ptrace(PTRACE_INTERRUPT, t->thread.tid, 0, 0) ? GONE : INTERRUPTED;
+		if (t->state != SEIZED)
+			continue;
+		t->since_ns = monotonic_ns();
+		t->state = ptrace(PTRACE_INTERRUPT, t->thread.tid, 0, 0) ? GONE : INTERRUPTED;
 	}
 }
 
@@ -194,24 +199,7 @@ static int say_who_did_not(const struct hold *h, uint64_t most_ns, struct err *e
 	return -EAGAIN;
 }
 
-static void read_places(struct hold *h)
-{
-	struct user_regs_struct regs;
-	for (size_t i = 0; i < h->list.len; i++) {
-		struct held *t = &h->list.data[i];
-		if (t->state != STOPPED)
-			continue;
-		if (ptrace(PTRACE_GETREGS, t->thread.tid, 0, &regs)) {
-			t->state = GONE;
-			continue;
-		}
-		t->thread.ip = regs.rip;
-		t->thread.sp = regs.rsp;
-		*vec_push(&h->stopped) = t->thread;
-	}
-}
-
-/* ---- going on ---- */
+/* ---- where they stand ---- */
 
 /* Those of signal(7) that end with EINTR when their thread was stopped, without a signal. */
 static bool ends_when_stopped(uint64_t number)
@@ -243,15 +231,42 @@ static bool ends_when_stopped(uint64_t number)
 	}
 }
 
+static bool read_place(struct held *t)
+{
+	struct user_regs_struct regs;
+	if (ptrace(PTRACE_GETREGS, t->thread.tid, 0, &regs))
+		return false;
+	t->thread.ip = regs.rip;
+	t->thread.sp = regs.rsp;
+	t->ends_early = (int64_t)regs.rax == -EINTR && ends_when_stopped(regs.orig_rax);
+	t->known = true;
+	return true;
+}
+
+static void read_places(struct hold *h)
+{
+	for (size_t i = 0; i < h->list.len; i++) {
+		struct held *t = &h->list.data[i];
+		if (t->state != STOPPED)
+			continue;
+		if (read_place(t))
+			*vec_push(&h->stopped) = t->thread;
+		else
+			t->state = GONE;
+	}
+}
+
+/* ---- going on ---- */
+
 #define RESTARTS_WITHOUT_HANDLER 514 /* ERESTARTNOHAND, include/linux/errno.h */
 
 /* As the kernel does for other waits: it is begun again, unless a signal has a handler that runs.
  */
-static void begin_wait_again(const struct held *t)
+static void begin_wait_again(struct held *t)
 {
 	struct user_regs_struct regs;
-	if (ptrace(PTRACE_GETREGS, t->thread.tid, 0, &regs) || (int64_t)regs.rax != -EINTR ||
-	    !ends_when_stopped(regs.orig_rax))
+	if ((!t->known && !read_place(t)) || !t->ends_early ||
+	    ptrace(PTRACE_GETREGS, t->thread.tid, 0, &regs))
 		return;
 	regs.rax = (uint64_t)-RESTARTS_WITHOUT_HANDLER;
 	ptrace(PTRACE_SETREGS, t->thread.tid, 0, &regs);
@@ -268,7 +283,7 @@ static void reap(pid_t tid)
 		waitid(P_PID, (id_t)tid, &info, WEXITED | WNOHANG | __WALL);
 }
 
-static void detach(const struct hold *h, struct held *t)
+static void detach(struct hold *h, struct held *t)
 {
 	if (t->state != STOPPED)
 		return;
@@ -278,20 +293,19 @@ static void detach(const struct hold *h, struct held *t)
 	if (ptrace(PTRACE_DETACH, t->thread.tid, 0, t->signal) && t->thread.tid != h->pid)
 		reap(t->thread.tid);
 	t->state = GONE;
+	uint64_t stood_ns = monotonic_ns() - t->since_ns;
+	h->longest_ns = stood_ns > h->longest_ns ? stood_ns : h->longest_ns;
 }
 
 /* One that is seized can be let go only where it stands: who did not stop in time is waited for. */
 static bool let_go_late(struct hold *h)
 {
 	bool any = true;
+	interrupt_all(h); /* those too that were not told to stop yet */
 	for (uint64_t end_ns = monotonic_ns() + LATE_NS; any && monotonic_ns() < end_ns;) {
 		any = false;
 		for (size_t i = 0; i < h->list.len; i++) {
 			struct held *t = &h->list.data[i];
-			if (t->state == SEIZED) /* and was not told to stop yet */
-				t->state = ptrace(PTRACE_INTERRUPT, t->thread.tid, 0, 0)
-						   ? GONE
-						   : INTERRUPTED;
 			if (t->state == INTERRUPTED)
 				look(t);
 			detach(h, t);
@@ -324,11 +338,11 @@ uint64_t hold_let_go(struct hold *h)
 {
 	for (size_t i = 0; i < h->list.len; i++)
 		detach(h, &h->list.data[i]);
-	uint64_t stood_ns = h->since_ns ? monotonic_ns() - h->since_ns : 0;
+	uint64_t longest_ns = h->longest_ns;
 	vec_free(&h->list);
 	vec_free(&h->stopped);
 	free(h);
-	return stood_ns;
+	return longest_ns;
 }
 
 int hold_process(struct hold **ret, pid_t pid, uint64_t most_ns, struct err *e)

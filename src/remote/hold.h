@@ -35,5 +35,6 @@ size_t hold_threads(const struct hold *h, const struct hold_thread **ret);
 /* Takes note of threads that have ended while another thread of ours holds the process. */
 void hold_reap(pid_t pid);
 
-/* Lets them go on, and frees. How long they stood, from the first that was stopped on. */
+/* Lets them go on, in the order in which they were stopped, and frees. The longest that one of them
+ * stood, from when it was told to stop until it was let go. */
 uint64_t hold_let_go(struct hold *h);
