@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sqlite3.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,11 +18,14 @@
 #include "store/store_schema.h"
 #include "store/store_write.h"
 
-#define BUSY_MS	 2000
+#define BUSY_MS 2000
+#define LOCK_TRIES                                                                                 \
+	50 /* in a second: one that was killed may have processes that end a moment later */
 #define RETAIN_S 10 /* how often what is too old goes */
 
 struct store {
 	struct store_options options; /* its limits are of the lock */
+	int file;		      /* with the lock on it that keeps others from writing */
 	pthread_t thread;
 	bool started;
 	pthread_mutex_t lock; /* of the next six */
@@ -85,7 +89,23 @@ static void make_folder(const char *path)
 	free(folder);
 }
 
-static int make_file(const char *path, struct err *e)
+/* flock(2), which SQLite's own locks do not see. It goes with the process, however that ends; where
+ * a file system knows no such lock there is none. */
+static int lock_file(int fd, const char *path, struct err *e)
+{
+	for (int i = 0; flock(fd, LOCK_EX | LOCK_NB); i++) {
+		if (errno != EWOULDBLOCK)
+			break;
+		if (i == LOCK_TRIES)
+			return err_set(e, EBUSY, "the store '%s': another agent writes to it",
+				       path);
+		nanosleep(&(struct timespec){.tv_nsec = 1000000000L / LOCK_TRIES}, NULL);
+	}
+	return 0;
+}
+
+/* *ret is closed when SQLite has closed the file: with it go the process's locks of fcntl(2). */
+static int make_file(const char *path, int *ret, struct err *e)
 {
 	struct stat st;
 	int fd = open_file(path);
@@ -99,8 +119,11 @@ static int make_file(const char *path, struct err *e)
 		return err_set(e, errno, "the store '%s': %s", path, strerror(errno));
 	int rc = fstat(fd, &st) || !S_ISREG(st.st_mode)
 			 ? err_set(e, EINVAL, "the store '%s' is no regular file", path)
-			 : 0;
-	close(fd);
+			 : lock_file(fd, path, e);
+	if (rc)
+		close(fd);
+	else
+		*ret = fd;
 	return rc;
 }
 
@@ -127,11 +150,13 @@ static int open_database(struct store *s, struct err *e)
 
 int store_open(struct store **ret, const struct store_options *o, struct err *e)
 {
-	int failed = make_file(o->path, e);
+	int file = -1;
+	int failed = make_file(o->path, &file, e);
 	if (failed)
 		return failed;
 	struct store *s = xcalloc(1, sizeof(*s));
 	s->options = *o;
+	s->file = file;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->wake, NULL);
 	int rc = open_database(s, e);
@@ -334,6 +359,7 @@ void store_close(struct store *s, const struct store_seen *seen)
 	vec_free(&s->waiting);
 	store_rollup_free(&s->rollup);
 	store_writer_close(&s->writer);
+	close(s->file);
 	pthread_cond_destroy(&s->wake);
 	pthread_mutex_destroy(&s->lock);
 	free(s);

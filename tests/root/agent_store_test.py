@@ -63,6 +63,8 @@ def _(t):
     served = sum(v for labels, v in a.samples()["eacgm_calls_total"]
                  if labels["function"] == "target_push")
     t.wait_for(lambda: calls_of(t, path, job) >= served, "what was served", 60)
+    r = t.run([EACGM, "agent", "--listen", "127.0.0.1:0", "--store", path])
+    expect(r.status == 1 and "another agent writes to it" in r.err, r)
     os.kill(a.p.pid, signal.SIGKILL)
     a.p.wait()
     killed = time.time()
