@@ -706,7 +706,7 @@ def _(t):
 
 
 PYTHONS = """
-import ctypes, os, re, sys, threading
+import _thread, ctypes, os, re, sys, threading
 
 class Adder:
     def __call__(self, x):
@@ -732,9 +732,10 @@ def work(n):
         import os.path
     return sum(map(Adder(), range(n))) + len(re.sub("a", lambda m: "bb", "a" * n))
 sums = [work(200)]
-t = threading.Thread(target=lambda: sums.append(work(100)))
-t.start()
-t.join()
+over = _thread.allocate_lock() # how often Thread.start() waits in Python depends on who is faster
+over.acquire()
+_thread.start_new_thread(lambda: (sums.append(work(100)), over.release()), ())
+over.acquire()
 for i in range(300): # code that is made and thrown away, at the same places again
     sums.append(eval(compile("sum(map(lambda x: x * %d, range(3)))" % i, "f%d" % i, "eval")))
     exec(compile("def f%d(x): return x\\nsums.append(sum(map(f%d, [1, 2])))" % (i, i), "g", "exec"))
