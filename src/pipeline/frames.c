@@ -115,6 +115,14 @@ void frames_tell_losses(struct pipeline *p)
 
 /* ---- native ---- */
 
+/* A place that ends a stack whose rules are not there yet has no caller that was guessed; it may
+ * have one later. */
+static uint64_t native_key(uint64_t where, const struct known_frame *frame)
+{
+	return place_key(FRAME_NATIVE, where,
+			 frame->row.address | (frame->row.guessed ? GUESSED_FRAME_BIT : 0));
+}
+
 /* at: with GUESSED_FRAME_BIT, as in a stack's record. is_mapped: to execute, as the programs found;
  * where no file is, or none that is known here, the code was made. */
 uint32_t frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t at, bool is_mapped)
@@ -133,7 +141,7 @@ uint32_t frames_of_address(struct pipeline *p, uint32_t tgid, uint64_t at, bool 
 	}
 	/* places without a file are told apart by process */
 	uint64_t where = elf ? elf : (uint64_t)tgid << 32 | process->generation;
-	uint64_t key = place_key(FRAME_NATIVE, where, frame.row.address);
+	uint64_t key = native_key(where, &frame);
 	if (map64_get(&p->frames->by_place, key, &number))
 		return (uint32_t)number;
 	frame.named = !frame.elf;
@@ -157,7 +165,7 @@ uint32_t frames_of_file(struct pipeline *p, uint32_t tgid, uint64_t at)
 		.row = {.kind = FRAME_NATIVE, .address = FILE_FRAME_AT(at), .guessed = at >> 63},
 		.elf = (uint32_t)elf,
 		.named = !elf};
-	uint64_t key = place_key(FRAME_NATIVE, elf ? elf : UINT64_MAX - table, frame.row.address);
+	uint64_t key = native_key(elf ? elf : UINT64_MAX - table, &frame);
 	if (map64_get(&p->frames->by_place, key, &number))
 		return (uint32_t)number;
 	frame.row.library =

@@ -187,6 +187,36 @@ static void test_wait_without_stack(void **state)
 	rec_close(reader);
 }
 
+/* At first a stack ends at a place without rules; then its caller is found. */
+static void test_a_caller_that_is_guessed_later(void **state)
+{
+	static const uint64_t frames[] = {NOWHERE, NOWHERE | GUESSED_FRAME_BIT, NOWHERE,
+					  NOWHERE | GUESSED_FRAME_BIT};
+	struct run r;
+	struct m_samples samples = {0};
+	struct err e = {""};
+	(void)state;
+	begin(&r);
+	for (uint64_t i = 0; i < 4; i++) {
+		put_stack(&r, i + 1, &frames[i], 1);
+		put_sample(&r, i + 1);
+	}
+	struct rec_reader *reader = end(&r);
+	const struct rec_tables *t = rec_tables(reader);
+	size_t seen = 0;
+	for (size_t b = 0; b < rec_sample_blocks(reader); b++) {
+		assert_int_equal(rec_read_samples(reader, b, &samples, &e), 0);
+		for (size_t i = 0; i < samples.len; i++, seen++) {
+			const struct m_stack *s = &t->stacks.data[samples.rows[i].stack];
+			assert_int_equal(t->frames.data[s->frame].address, NOWHERE);
+			assert_int_equal(t->frames.data[s->frame].guessed, seen % 2);
+		}
+		m_samples_free(&samples);
+	}
+	assert_int_equal(seen, 4);
+	rec_close(reader);
+}
+
 static void test_places_without_end(void **state)
 {
 	(void)state;
@@ -209,6 +239,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_wait_without_stack),
+		cmocka_unit_test(test_a_caller_that_is_guessed_later),
 		cmocka_unit_test(test_stacks_without_end),
 		cmocka_unit_test(test_places_without_end),
 	};
