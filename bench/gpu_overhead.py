@@ -277,8 +277,15 @@ class Agent(Attached):
         self.said = {}
 
     def __exit__(self, *error):
+        if self.p.poll() is not None and not error[0]:
+            raise Failed("the agent ended by itself: %s" % self.text().strip()[-400:])
         self.p.send_signal(signal.SIGTERM)
-        if self.p.wait(timeout=60) and not error[0]:
+        try:
+            self.p.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            common.end_group(self.p)
+            raise Failed("the agent did not end in 60 s") from None
+        if self.p.returncode and not error[0]:
             raise Failed("the agent ended with %d: %s" % (self.p.returncode,
                                                           self.text().strip()[-400:]))
 

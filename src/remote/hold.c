@@ -179,7 +179,7 @@ static bool stop_all(struct hold *h, uint64_t most_ns)
 }
 
 /* Which thread, and where it is: in a function of the kernel's, or waiting for a CPU. */
-static int say_who_did_not(const struct hold *h, uint64_t most_ns, struct err *e)
+static int say_who_did_not(const struct hold *h, struct err *e)
 {
 	char name[32] = "", where[64] = "";
 	struct buf clean = {0};
@@ -187,6 +187,7 @@ static int say_who_did_not(const struct hold *h, uint64_t most_ns, struct err *e
 	while (i + 1 < h->list.len && h->list.data[i].state != INTERRUPTED)
 		i++;
 	pid_t tid = h->list.data[i].thread.tid;
+	double waited_ms = (double)(monotonic_ns() - h->list.data[i].since_ns) / 1e6;
 	char state = state_of(h, tid);
 	read_of_thread(h, tid, "comm", name, sizeof(name));
 	name[strcspn(name, "\n")] = 0;
@@ -194,7 +195,7 @@ static int say_who_did_not(const struct hold *h, uint64_t most_ns, struct err *e
 	if (!read_of_thread(h, tid, "wchan", where, sizeof(where)) || !strcmp(where, "0"))
 		snprintf(where, sizeof(where), "%s", state == 'R' ? "runnable" : "in the kernel");
 	err_set(e, EAGAIN, "its thread %d (%s) did not stop in %.1f ms: %s, state %c", tid,
-		(const char *)clean.data, (double)most_ns / 1e6, where, state ? state : '?');
+		(const char *)clean.data, waited_ms, where, state ? state : '?');
 	buf_free(&clean);
 	return -EAGAIN;
 }
@@ -354,7 +355,7 @@ int hold_process(struct hold **ret, pid_t pid, uint64_t most_ns, struct err *e)
 	for (int i = 0; !rc && found; i++) {
 		interrupt_all(h);
 		if (!stop_all(h, most_ns))
-			rc = say_who_did_not(h, most_ns, e);
+			rc = say_who_did_not(h, e);
 		else if (i == ROUNDS)
 			rc = err_set(e, EAGAIN, "it starts threads without end");
 		else

@@ -23,7 +23,8 @@ struct hold;
 
 /* Stops every thread. -EPERM: it is traced by another; -EAGAIN: a thread did not stop in time (it
  * waits in the kernel and takes no signals); -ESRCH: the process has ended. Nothing is held then.
- */
+ * -ETIMEDOUT: one did not stop for a second more either, and stands when it does, until the calling
+ * thread ends. */
 int hold_process(struct hold **ret, pid_t pid, uint64_t most_ns, struct err *e);
 
 struct hold_thread {
@@ -35,6 +36,6 @@ size_t hold_threads(const struct hold *h, const struct hold_thread **ret);
 /* Takes note of threads that have ended while another thread of ours holds the process. */
 void hold_reap(pid_t pid);
 
-/* Lets them go on, in the order in which they were stopped, and frees. The longest that one of them
- * stood, from when it was told to stop until it was let go. */
+/* Lets them go on, in the order in which they were told to stop, and frees. The longest that one of
+ * them stood, from when it was told to stop until it was let go. */
 uint64_t hold_let_go(struct hold *h);

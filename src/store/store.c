@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <sqlite3.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,7 +17,8 @@
 #include "store/store_schema.h"
 #include "store/store_write.h"
 
-#define BUSY_MS 2000
+#define BUSY_MS	  2000
+#define LOCK_BYTE (1LL << 62)
 #define LOCK_TRIES                                                                                 \
 	50 /* in a second: one that was killed may have processes that end a moment later */
 #define RETAIN_S 10 /* how often what is too old goes */
@@ -89,12 +89,13 @@ static void make_folder(const char *path)
 	free(folder);
 }
 
-/* flock(2), which SQLite's own locks do not see. It goes with the process, however that ends; where
- * a file system knows no such lock there is none. */
+/* A lock on a byte far behind the file, where SQLite has none (its own begin at 2^30). It goes with
+ * the process, however that ends; where a file system knows no such lock there is none. */
 static int lock_file(int fd, const char *path, struct err *e)
 {
-	for (int i = 0; flock(fd, LOCK_EX | LOCK_NB); i++) {
-		if (errno != EWOULDBLOCK)
+	struct flock byte = {.l_type = F_WRLCK, .l_start = LOCK_BYTE, .l_len = 1};
+	for (int i = 0; fcntl(fd, F_OFD_SETLK, &byte); i++) {
+		if (errno != EAGAIN && errno != EACCES)
 			break;
 		if (i == LOCK_TRIES)
 			return err_set(e, EBUSY, "the store '%s': another agent writes to it",

@@ -706,7 +706,7 @@ def _(t):
 
 
 PYTHONS = """
-import _thread, ctypes, os, re, sys, threading
+import _thread, ctypes, os, re, sys
 
 class Adder:
     def __call__(self, x):

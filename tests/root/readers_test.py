@@ -43,7 +43,7 @@ def program(t):
         skip("gcc is not installed")
     with open(t.path("job.c"), "w", encoding="ascii") as f:
         f.write(SOURCE)
-    r = t.run(["gcc", "-O1", "-o", "job", "job.c"], cwd=t.dir)
+    r = t.run(["gcc", "-O1", "-Wl,--build-id", "-o", "job", "job.c"], cwd=t.dir)
     expect(r.status == 0, r.err)
     return t.path("job")
 

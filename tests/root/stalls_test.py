@@ -78,7 +78,8 @@ before = length()
 for _ in range(%d):
     os.write(f, b"x" * (1 << 20))
     os.fsync(f)
-while sys.argv[2:] and length() < before + (4 << 20):
+end = time.monotonic() + 30
+while sys.argv[2:] and length() < before + (4 << 20) and time.monotonic() < end:
     time.sleep(0.01)
 os.unlink(sys.argv[1])
 print(os.getpid(), flush=True)
