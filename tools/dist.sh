@@ -38,11 +38,7 @@ strip -o "$stage/lab/faults/helpers/libfault_cuda.so" "$build/lab/libfault_cuda.
 find "$stage/tests" "$stage/lab" -name __pycache__ -prune -exec rm -r {} +
 mv "$stage/tests/gpu/dist.mk" "$stage/Makefile"
 for p in libbpf-dev libelf-dev zlib1g-dev libzstd-dev libyaml-dev libjansson-dev libcapstone-dev libprotobuf-c-dev libcsv-dev libcap-dev libseccomp-dev libnghttp2-dev libevent-dev libssl-dev libsqlite3-dev libstdc++6; do
-	if [ -d "/usr/share/doc/$p" ] && [ ! -f "/usr/share/doc/$p/copyright" ]; then
-		echo "dist: $p says nothing of its licence" >&2
-		exit 1
-	fi
-	[ ! -f "/usr/share/doc/$p/copyright" ] || cp "/usr/share/doc/$p/copyright" "$stage/licenses/$p"
+	[ -f "/usr/share/doc/$p/copyright" ] && cp "/usr/share/doc/$p/copyright" "$stage/licenses/$p"
 done
 page=$build/src/web/web_page.c.p/node_modules # what the page in the binary is made of
 [ ! -f "$page/uplot/LICENSE" ] || cp "$page/uplot/LICENSE" "$stage/licenses/uplot"

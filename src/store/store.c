@@ -19,9 +19,9 @@
 
 #define BUSY_MS	  2000
 #define LOCK_BYTE (1LL << 62)
-#define LOCK_TRIES                                                                                 \
-	50 /* in a second: one that was killed may have processes that end a moment later */
-#define RETAIN_S 10 /* how often what is too old goes */
+/* In a second: processes of an agent that was killed may end a moment later. */
+#define LOCK_TRIES 50
+#define RETAIN_S   10 /* how often what is too old goes */
 
 struct store {
 	struct store_options options; /* its limits are of the lock */

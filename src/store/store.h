@@ -22,8 +22,8 @@ struct store_options {
 
 struct store;
 /* Fails with a sentence where the file is no store, a newer one, or another agent's for more than a
- * second; what may pass (a full disk) is
- * said, and tried again. The options' strings live as long as it. */
+ * second; what may pass (a full disk) is said, and tried again. The options' strings live as long
+ * as it. */
 int store_open(struct store **ret, const struct store_options *o, struct err *e);
 /* Its thread: when those that fork have forked. */
 int store_start(struct store *s, struct err *e);

@@ -112,10 +112,9 @@ def _(t):
     needs_torch()
     training = [PYTHON, os.path.join(ROOT, "bench", "train.py"), "--steps"]
     # unwind rules of files that were never met are not there at once (docs/record.md)
-    folder = t.path("cache")
-    env = {"EACGM_CACHE": folder}
+    env = {"EACGM_CACHE": t.path("cache")}
     kept = -1
-    while kept != (kept := sum(len(files) for _, _, files in os.walk(folder))):
+    while kept != (kept := sum(len(files) for _, _, files in os.walk(t.path("cache/unwind")))):
         t.record([*training, "60"], "--profile", "cpu", env=env)
     expect(kept, "no unwind rules were kept")
     rec = t.record([*training, "1000"], "--profile", "cpu", env=env)
