@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "probe/inside_running.h"
 #include "symbolize/elf_file.h"
 #include "wire/call_ring.h"
 
@@ -244,23 +245,39 @@ static void mark_telling(struct tracer *t, pid_t pid)
 	__atomic_fetch_add(&t->bpf->bss->exclusions, 1, __ATOMIC_SEQ_CST);
 }
 
-/* The kernel has its probes: inside_settle. */
-static void set_outside(struct tracer *t, const struct scan *s, const struct probed_file *f,
-			const char *why)
+static void tell_outside(struct tracer *t, const struct probed_file *f, pid_t pid, const char *why)
 {
 	struct insider *in = t->insider;
 	uint64_t known;
-	set_late(in, s, f, NULL);
-	map64_del(&in->telling, (uint64_t)s->pid); /* the program before it told */
-	map64_set(&in->outside, (uint64_t)s->pid, 1);
 	if (map64_get(&in->said_outside, f->inode, &known)) /* a job may start thousands */
 		return;
 	map64_set(&in->said_outside, f->inode, 1);
 	char *text = xasprintf("process %d, and maybe others: the kernel has the probes of calls "
 			       "that are told inside of others: %s",
-			       s->pid, why);
+			       pid, why);
 	tracer_note(t, f->path, text);
 	free(text);
+}
+
+/* The kernel has its probes: inside_settle. */
+static void set_outside(struct tracer *t, const struct scan *s, const struct probed_file *f,
+			const char *why)
+{
+	struct insider *in = t->insider;
+	set_late(in, s, f, NULL);
+	map64_del(&in->telling, (uint64_t)s->pid); /* the program before it told */
+	map64_set(&in->outside, (uint64_t)s->pid, 1);
+	tell_outside(t, f, s->pid, why);
+}
+
+void insider_probe_static(struct tracer *t, struct probed_file *f, pid_t pid)
+{
+	f->outside_ns = monotonic_ns();
+	if (f->state == FILE_HOOKED)
+		tracer_probe_file(t, f);
+	inside_settle(t);
+	if (has_places(f))
+		tell_outside(t, f, pid, NO_SHIM);
 }
 
 static void probe_mapping(struct tracer *t, const struct scan *s, struct writing *w,

@@ -21,6 +21,10 @@ int insider_take_texts(struct insider *in, enum attach_method method, int progra
  * it cannot, a note says why. */
 void insider_probe(struct tracer *t, const struct scan *s);
 
+/* A program that is linked statically, before the process executes it: nobody holds it then, so the
+ * kernel's probes are there before. */
+void insider_probe_static(struct tracer *t, struct probed_file *f, pid_t pid);
+
 /* The notes about processes that had run a library before they could be held: once it is known that
  * they were not held for it later. */
 void insider_tell(struct tracer *t);

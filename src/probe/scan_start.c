@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "probe/inside_write.h"
 #include "probe/scan_impl.h"
 
 static void wait_until_read(struct tracer *t, const struct probed_file *f)
@@ -82,7 +83,7 @@ void tracer_expect(struct tracer *t, const char *path, char *const *command)
 	expected_begin(t, path, command);
 }
 
-int tracer_prepare_exec(struct tracer *t, const char *path, struct err *e)
+int tracer_prepare_exec(struct tracer *t, const char *path, pid_t pid, struct err *e)
 {
 	char real[4096], linker_path[4096];
 	if (!realpath(path, real))
@@ -96,11 +97,14 @@ int tracer_prepare_exec(struct tracer *t, const char *path, struct err *e)
 		linker = hooked_by_path(t, linker_path);
 	/* a dynamic executable is probed when the linker holds it, after the exception guard
 	 * of its libraries; nobody holds a static one */
-	if (exe->unguarded || (linker && t->can_hold) || exe->state != FILE_HOOKED)
+	bool hooked = exe->state == FILE_HOOKED;
+	if (exe->unguarded || (linker && t->can_hold) || (!hooked && exe->state != FILE_PROBED))
 		return 0;
-	if (exe->facts.hides_unwinder)
+	if (hooked && exe->facts.hides_unwinder)
 		scan_refuse_hidden(t, exe);
-	else
+	else if (t->insider && !interpreter[0])
+		insider_probe_static(t, exe, pid);
+	else if (hooked)
 		tracer_probe_file(t, exe);
 	return 0;
 }

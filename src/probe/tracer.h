@@ -110,9 +110,9 @@ int tracer_add_pid(struct tracer *t, pid_t pid, struct err *e);
  * it loads libraries, also where a static program starts it. */
 void tracer_hook_loaders(struct tracer *t);
 
-/* Hooks the dynamic linker of a file that is about to be executed, so that what it
- * loads is probed before it runs. path: the executable. */
-int tracer_prepare_exec(struct tracer *t, const char *path, struct err *e);
+/* Hooks the dynamic linker of a file that a process is about to execute, so that what it
+ * loads is probed before it runs; without one, probes the file. path: the executable. */
+int tracer_prepare_exec(struct tracer *t, const char *path, pid_t pid, struct err *e);
 /* Prepares, from now on and while it starts, for the files that the same command mapped the last
  * time (expected.h). */
 void tracer_expect(struct tracer *t, const char *path, char *const *command);

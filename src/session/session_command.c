@@ -28,7 +28,7 @@ int command_start(struct session *s, struct err *e)
 	struct launch *l = &s->command.launch;
 	int rc = tracer_start_sampling(s->tracer, e);
 	if (!rc)
-		rc = tracer_prepare_exec(s->tracer, l->path, e);
+		rc = tracer_prepare_exec(s->tracer, l->path, l->pid, e);
 	if (!rc)
 		rc = tracer_add_pid(s->tracer, l->pid, e);
 	if (rc)

@@ -432,9 +432,16 @@ def _(t):
     with open(catalog, "w", encoding="ascii") as f:
         f.write(CATALOG.replace("libinside_torture.so*", "alone").replace("torture.", "alone."))
     expect(t.run(["g++", "-O2", "-static", "-o", job, source]).status == 0, "g++")
-    calls = Calls(t, t.record([job], *options(t, *INSIDE), "--catalog", catalog))
-    expect(sum(calls.names.values()) == 700 and OUTSIDE in calls.notes, "%r; %s" % (
-        calls.names, calls.notes))
+    more = (*options(t, *INSIDE), "--catalog", catalog)
+    cpus = os.sched_getaffinity(0)
+    for on in (cpus, {min(cpus)}, {min(cpus)}):  # on one CPU it has run before eacgm gets its turn
+        os.sched_setaffinity(0, on)
+        try:
+            calls = Calls(t, t.record([job], *more))
+        finally:
+            os.sched_setaffinity(0, cpus)
+        expect(sum(calls.names.values()) == 700 and OUTSIDE in calls.notes, "%r; %s" % (
+            calls.names, calls.notes))
 
 
 # ---- threads ----
