@@ -11,7 +11,8 @@ as well. Those of ALONE run one by one, and beside them nothing but what waits n
 run by themselves. Tests that trace live processes share the machine with
 whatever else its host runs: they wait for conditions, never for times, and a failure is a failure.
 
-usage: run.py BUILD [PART OF A NAME...]; with names, one at a time.
+usage: run.py BUILD [PART OF A NAME...]; with names, one at a time. What a test printed is in
+BUILD/test-logs.
 """
 import collections
 import os
@@ -105,8 +106,10 @@ AS_AT_A_TERMINAL = ["env", "--default-signal=INT,QUIT,HUP"]
 
 
 class Runner:
-    def __init__(self, env):
+    def __init__(self, env, logs):
         self.env = env
+        self.logs = logs  # a folder, of what each test printed
+        logs.mkdir(exist_ok=True)
         self.outcomes = {}
         self.reasons = []
         self.lock = threading.Lock()
@@ -124,6 +127,7 @@ class Runner:
                 text, status = done.stdout.decode(errors="replace"), done.returncode
             except subprocess.TimeoutExpired as late:
                 text, status = (late.stdout or b"").decode(errors="replace"), "timeout"
+        (self.logs / name.replace("/", "-")).write_text(text)
         outcome = read_tap(name, text, status)
         with self.lock:
             self.outcomes[name] = outcome
@@ -225,7 +229,7 @@ def main():
     runner = Runner(dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP", EACGM_SOURCE_ROOT=str(ROOT),
                          EACGM_BUILD=str(build), EACGM=str(build / "eacgm"), LC_ALL="C.UTF-8",
                          ASAN_OPTIONS="detect_leaks=1:abort_on_error=0",
-                         UBSAN_OPTIONS="halt_on_error=1"))
+                         UBSAN_OPTIONS="halt_on_error=1"), build / "test-logs")
     tests = [test for test in tests_of(build) if not only or any(o in test[0] for o in only)]
     if only:
         runner.run_all((collections.deque(tests),))

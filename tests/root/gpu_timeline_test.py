@@ -89,7 +89,7 @@ def _(t):
 
 @test("more than buffers and the ring hold: each span arrives or is counted", 120)
 def _(t):
-    n = 400000  # a ring holds 131,072
+    n = 160000  # a ring holds 131,072
     rec = t.record([JOB, "init", "quiet", "kernel", LONG, str(n), "700"], "--gpu-timeline",
                    "--mode", "stats", "--layers", "cuda", "--profile", "off", env=cupti(t))
     seen = len(spans_of(t, rec))
@@ -100,7 +100,7 @@ def _(t):
 
 @test("a ring that nobody empties counts what it has no room for", 120)
 def _(t):
-    n = 300000
+    n = 180000
     p = t.start_record("--gpu-timeline", "--mode", "stats", "--layers", "cuda", "--profile", "off",
                        "--", JOB, "sleep", "1500", "init", "quiet", "kernel", FIRST, str(n), "700",
                        "sleep", "2500", env=dict(os.environ, **cupti(t)))

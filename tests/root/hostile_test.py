@@ -62,12 +62,12 @@ def descriptors(pid):
     return len(os.listdir("/proc/%d/fd" % pid))
 
 
-@test("what has ended is given back: descriptors after 2,500 programs of their own", seconds=240)
+@test("what has ended is given back: descriptors after 1,500 programs of their own", seconds=240)
 def _(t):
     script = ("import os, shutil, subprocess, sys\n"
               "print('ready', flush=True)\n"
               "sys.stdin.readline()\n"
-              "for i in range(2500):\n"
+              "for i in range(1500):\n"
               "    p = sys.argv[1] + '/p%d' % i\n"
               "    shutil.copy('/bin/true', p)\n"
               "    subprocess.run([p], check=True)\n"

@@ -107,8 +107,8 @@ def _(t):
 
 @test("exceptions in a program that is attached to while it throws", 300)
 def _(t):
-    alone = t.run([target("exceptions"), "60000"])
-    p = t.start([target("exceptions"), "60000"], stdout=-1, stderr=-1, text=True)
+    alone = t.run([target("exceptions"), "25000"])
+    p = t.start([target("exceptions"), "25000"], stdout=-1, stderr=-1, text=True)
     for i in range(3):
         if p.poll() is not None:
             break

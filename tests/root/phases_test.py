@@ -176,7 +176,7 @@ def _(t):
 def _(t):
     # in its first second, before it has learned what is slow, tail keeps every call
     for mode in ("tail", "stats"):
-        rec, _ = recorded(t, "workers", "--mode", mode, steps="120")
+        rec, _ = recorded(t, "workers", "--mode", mode, steps="40")
         steps = rec.report["steps"]
         expect(steps["count"] == 0 and "counted" in steps["reason"], "%s: %r" % (mode, steps))
         text = t.run([EACGM, "report", rec.path]).out

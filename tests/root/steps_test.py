@@ -121,7 +121,7 @@ def _(t):
 def _(t):
     needs_torch()
     truth = t.path("truth.jsonl")
-    job = t.start([PYTHON, LOOPS, "train", "--device", "cpu", "--steps", "2500", "--tell", truth])
+    job = t.start([PYTHON, LOOPS, "train", "--device", "cpu", "--steps", "1500", "--tell", truth])
     t.wait_for(lambda: os.path.exists(truth), "the job to begin its steps")
     r = t.start_record("-p", str(job.pid), "-d", "4", "--layers", "torch", "--profile", "off",
                        ready=False)
