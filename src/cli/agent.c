@@ -198,12 +198,24 @@ static void look_at_mixtures(struct agent *a, uint64_t now_ns)
 	judged_mixtures(a->judged, model, session_detect_layers(a->detect));
 }
 
+/* Nothing is told of the time before. */
+static void tell_learning(struct agent *a)
+{
+	bool learning = !session_detect_judges(a->detect);
+	if (learning == a->learning)
+		return;
+	a->learning = learning;
+	agent_say(a, learning ? "learns anew what is usual, without what is on in bursts alone"
+			      : "what is usual is known: judges from now on");
+}
+
 static void on_batch(void *ctx, const struct session_view *v)
 {
 	struct agent *a = ctx;
 	uint64_t now_ns = monotonic_ns();
 	if (a->detect) {
 		session_detect_batch(a->detect, v);
+		tell_learning(a);
 		look_at_mixtures(a, now_ns);
 	}
 	if (a->flight || a->events)
@@ -221,7 +233,7 @@ static void on_batch(void *ctx, const struct session_view *v)
 		live_comms_batch(a->comms, v, &a->series);
 	if (a->owners)
 		agent_owners_tick(a->owners, &a->series);
-	a->state.learning = a->detect && !session_detect_judges(a->detect);
+	a->state.learning = a->learning;
 	if (now_ns - a->steps_taken_ns > STEPS_NS) {
 		watch_steps_jobs(a->steps, &a->jobs, now_ns);
 		a->steps_taken_ns = now_ns;
@@ -695,6 +707,7 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 		judged->row = on_row;
 		a->judged = judged_new(false);
 		a->detect = session_detect_new(judged);
+		a->learning = true;
 	}
 	struct err no_folder;
 	if (frozen && flight_folder_make(frozen, &no_folder)) /* it may come */

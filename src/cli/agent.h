@@ -54,6 +54,7 @@ struct agent {
 	struct agent_owners *owners;   /* NULL: nobody is asked whose things are */
 	struct notify notify; /* signs of life are those of the thread that looks at rows */
 	uint64_t steps_taken_ns, mixtures_ns;
+	bool learning;	  /* what is usual; nothing is told then */
 	json_t *settings; /* of the lock; as agent_settings.h has them: agent_set_settings */
 	char host[AGENT_HOST_BYTES];
 	struct buf policy; /* the page's, for the server's thread */

@@ -405,8 +405,8 @@ static int read_stream(struct reader *r)
 	return rc;
 }
 
-/* A target is one of three, and a detector would take a budget's changes for the job's. */
-static const char *const apart[][3] = {{"pid", "cgroup", "all"}, {"budget", "detect", "detect"}};
+/* A target is one of three. */
+static const char *const apart[][3] = {{"pid", "cgroup", "all"}};
 #define APART (sizeof(apart) / sizeof(apart[0]))
 
 static bool is_of(const char *const set[3], const char *name)

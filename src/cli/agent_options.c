@@ -460,10 +460,6 @@ int agent_options_read(struct agent_options *ret, const struct args *a, struct e
 				      .dcgm = !args_has(a, "no-dcgm")};
 	if (args_has(a, "pid") + args_has(a, "cgroup") + args_has(a, "all") > 1)
 		return err_set(e, EINVAL, "give one target: -p PID, --cgroup PATH or --all");
-	if (ret->detects && args_has(a, "budget"))
-		return err_set(e, EINVAL,
-			       "--budget and --detect: what is turned down would be taken for a "
-			       "change of the job");
 	int rc = 0;
 	for (size_t i = 0; i < READERS && !rc; i++)
 		rc = readers[i].read(ret, a, e);

@@ -31,8 +31,8 @@ static const char *const description[] = {
 	"A job is a process that calls CUDA, NCCL or PyTorch. Jobs are not changed, restarted or "
 	"stopped.",
 	"What tracing costs the jobs is kept within a budget, 1 % of their processor time unless "
-	"told otherwise. With --detect there is no budget, and what is not normal is looked for as "
-	"'eacgm watch' does, and counted by its cause.",
+	"told otherwise. With --detect what is not normal is looked for as 'eacgm watch' does, and "
+	"counted by its cause; there is a budget then where --budget says so.",
 	"It ends on Ctrl-C or SIGTERM; no probe stays. With -c, SIGHUP has the file read again: "
 	"another budget, receiver, certificate, token, address or limit is taken over; for others "
 	"it "
@@ -58,9 +58,14 @@ static const struct opt_def options[] = {
 	 "Answer only who says the token that is in this file: Authorization: Bearer TOKEN.", NULL,
 	 OPT_FILE},
 	{0, "budget", "PCT",
-	 "What tracing may cost the jobs, of their processor time: 1% unless told.", NULL, 0},
-	{0, "detect", NULL, "Look for what is not normal, and why; there is no budget then.", NULL,
-	 0},
+	 "What tracing may cost the jobs, of their processor time: 1% unless told, with --detect "
+	 "as "
+	 "much as it takes.",
+	 NULL, 0},
+	{0, "detect", NULL,
+	 "Look for what is not normal, and why: by all functions, or, with --budget, by those that "
+	 "it leaves on.",
+	 NULL, 0},
 	ALARM_OPTIONS("Of anomalies: "),
 	{0, "freeze", "FOLDER",
 	 "Keep the last seconds in memory and, when a GPU has an error, a collective hangs, an "
@@ -185,6 +190,7 @@ static void wanted_session(struct wanted *w)
 	o->catalog = &w->catalog;
 	o->target = &w->target;
 	o->budget = w->options.budget;
+	o->judged = w->options.detects;
 	o->duration_ns = w->options.duration_ns;
 	o->frequent = args_has(&w->args, "layers");
 	o->all_entries = args_has(&w->args, "everything");

@@ -195,11 +195,8 @@ static int budget_from_args(struct session_options *o, const char *text, bool de
 			       BUDGET_LEAST, BUDGET_MOST);
 	if (o->burst_on_ns)
 		return err_set(e, EINVAL, "--budget makes bursts of its own: leave --burst out");
-	if (detects)
-		return err_set(e, EINVAL,
-			       "--budget and --detect: what is turned down would be taken for a "
-			       "change of the job");
 	o->budget = percent / 100;
+	o->judged = detects;
 	return 0;
 }
 
@@ -306,6 +303,10 @@ static int read_options(struct session_options *o, const struct catalog *c, cons
 		rc = burst_from_args(o, args_get(a, "burst"), e);
 	if (!rc)
 		rc = budget_from_args(o, args_get(a, "budget"), args_has(a, "detect"), e);
+	if (!rc && o->judged && args_get(a, "detect")[0])
+		rc = err_set(e, EINVAL,
+			     "--budget and --detect=MODEL: a model knows functions that are to be "
+			     "turned down; --detect learns what is on");
 	if (!rc)
 		rc = profile_from_args(o, a, e);
 	if (!rc)

@@ -221,6 +221,11 @@ void detector_relearn(struct detector *d, uint64_t from_ns)
 	detect_keys_forget_rows(d->known.keys);
 }
 
+void detector_learn_anew(struct detector *d)
+{
+	detector_relearn(d, d->last_event_ns > d->upto_ns ? d->last_event_ns : d->upto_ns);
+}
+
 static void count_event(struct detector *d, const struct windows_event *e)
 {
 	uint64_t end = e->start_ns + e->dur_ns;

@@ -96,6 +96,9 @@ void detector_thread_gone(struct detector *d, uint32_t thread);
 void detector_metric_gone(struct detector *d, uint32_t metric);
 /* All events that ended before have come: windows up to there are judged. */
 void detector_upto(struct detector *d, uint64_t now_ns);
+/* What is traced has changed: open anomalies end, and what is usual is learned from here on, as
+ * without a model. Not of a file. */
+void detector_learn_anew(struct detector *d);
 /* Nothing more comes: open windows are judged and open anomalies end. */
 void detector_end(struct detector *d);
 

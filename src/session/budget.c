@@ -20,6 +20,9 @@
 #define LEAST		0.01 /* of it: what costs less is not worth a cut */
 #define PATIENCE_S	2
 #define PATIENCE_MOST_S 64
+#define STEADY_S	300 /* the same of a steady one, when it has settled: */
+#define STEADY_MOST_S	3600
+#define YOUNG_S		15  /* after the first cut, or one after so long a time */
 #define SETTLED_S	10  /* what has to go sooner after it came back came too early */
 #define RISE		0.5 /* weights of what is new, of a period of 0.1 s */
 #define BURST_FALL	0.7 /* of a burst */
@@ -28,9 +31,10 @@
 #define PERIOD_S	0.1
 #define NONE_PER_S	1e-3 /* calls */
 
-void budget_open(struct budget *b, double ratio)
+void budget_open(struct budget *b, double ratio, bool steady)
 {
 	*b = (struct budget){.ratio = ratio,
+			     .steady = steady,
 			     .patience_s = PATIENCE_S,
 			     .returned_s = -SETTLED_S,
 			     .length_s = 2 * BURST_S};
@@ -218,24 +222,34 @@ static bool take_back(struct budget *b)
 	return moved;
 }
 
-static bool costs_too_much(const struct budget *b)
+static bool costs_too_much(const struct budget *b, bool held)
 {
 	double may = may_spend(b), per_s = b->fixed_per_s + b->always_per_s;
-	return b->account_ns < 0 && per_s > TOO_MUCH * may;
+	return b->account_ns < 0 && per_s > (held ? BUDGET_HELD : TOO_MUCH) * may;
 }
 
-static bool decide(struct budget *b)
+/* How long nothing has to have moved. */
+static double wait_s(const struct budget *b)
 {
-	if (costs_too_much(b) && turn_down(b)) {
+	if (!b->steady || b->seconds < b->young_s)
+		return b->patience_s;
+	return fmin(b->patience_s * (STEADY_S / PATIENCE_S), STEADY_MOST_S);
+}
+
+static bool decide(struct budget *b, bool held)
+{
+	double quiet_s = b->seconds - b->moved_s;
+	if (costs_too_much(b, held) && turn_down(b)) {
 		bool early = b->seconds - b->returned_s < SETTLED_S;
 		b->patience_s = early ? fmin(b->patience_s * 2, PATIENCE_MOST_S) : b->patience_s;
+		if (!b->young_s || quiet_s > STEADY_S)
+			b->young_s = b->seconds + YOUNG_S;
 		b->moved_s = b->seconds;
 		return true;
 	}
-	double quiet_s = b->seconds - b->moved_s;
-	if (quiet_s > PATIENCE_MOST_S)
+	if (quiet_s > fmax(wait_s(b), PATIENCE_MOST_S))
 		b->patience_s = PATIENCE_S;
-	if (b->account_ns < 0 || b->bursts_on || quiet_s < b->patience_s || !take_back(b))
+	if (held || b->account_ns < 0 || b->bursts_on || quiet_s < wait_s(b) || !take_back(b))
 		return false;
 	b->moved_s = b->returned_s = b->seconds;
 	return true;
@@ -269,7 +283,11 @@ void budget_step(struct budget *b, const struct budget_seen *seen, struct budget
 	b->rest_s += b->bursts_on ? 0 : seen->seconds;
 	look(b, seen);
 	book(b, seen);
-	ret->moved = decide(b);
+	/* of one that has just begun the mean is too small */
+	double job_per_s = fmax(b->job_per_s, seen->job_ns / seen->seconds);
+	if (job_per_s > 0)
+		ret->cost_ratio = fmin((b->fixed_per_s + b->always_per_s) / job_per_s, 1);
+	ret->moved = decide(b, seen->held);
 	bool on = !ret->moved && burst(b);
 	if (b->bursts_on && !on)
 		b->rest_s = 0;

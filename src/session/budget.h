@@ -7,7 +7,8 @@
  * all others, and what tells steps apart; of each the dearest first, since each of its calls tells
  * least. All that are in bursts are on together, so that what nests stays together, and whenever
  * the account has enough for one. When all cost less, probes come back in the opposite order, and
- * wait longer each time that it proves too early.
+ * wait longer each time that it proves too early. A steady budget has them wait for minutes once
+ * it has settled: each change is one for who compares what is seen with what was seen before.
  *
  * Not the GPU telemetry's governor (src/collect/governor.h), which spaces questions. */
 #pragma once
@@ -16,6 +17,8 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+
+#define BUDGET_HELD 4
 
 enum budget_rank {
 	BUDGET_FRAMES,
@@ -37,7 +40,8 @@ struct budget_probe {
 };
 
 struct budget_seen {
-	double seconds;	      /* the period's */
+	bool held;	/* what is on stays so while it costs no more than BUDGET_HELD times */
+	double seconds; /* the period's */
 	double burst_seconds; /* of it, in which bursts were on */
 	double job_ns;	      /* of processor time, all costs included */
 	double cost_ns;	      /* of it for recording, calls included */
@@ -46,10 +50,12 @@ struct budget_seen {
 struct budget_order {
 	bool moved; /* some probes' in_bursts changed: bursts are off before it is done */
 	bool bursts_on;
+	double cost_ratio; /* of the job's time, with what was always on until now; smoothed */
 };
 
 struct budget {
 	double ratio; /* the budget: 0.02 */
+	bool steady;
 	VEC(struct budget_probe) probes;
 	/* the rest is the budget's own */
 	double account_ns;
@@ -59,13 +65,14 @@ struct budget {
 	double seconds;			   /* so far */
 	double moved_s, returned_s;	   /* when probes moved last; came back */
 	double patience_s;		   /* until they may come back */
+	double young_s;			   /* a steady one is as others until then */
 	double burst_s, rest_s;		   /* how long bursts have been on; off */
 	double length_s;		   /* that a burst is to be paid for */
 	bool bursts_on;
 };
 
 /* ratio: above 0, at most 1, which is no limit. */
-void budget_open(struct budget *b, double ratio);
+void budget_open(struct budget *b, double ratio, bool steady);
 /* After the caller has put into probes what the period brought, new ones at the end. */
 void budget_step(struct budget *b, const struct budget_seen *seen, struct budget_order *ret);
 void budget_close(struct budget *b);

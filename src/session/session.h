@@ -95,6 +95,7 @@ struct session_options {
 	uint64_t burst_on_ns;		 /* 0 = always on */
 	uint64_t burst_period_ns;
 	double budget;	       /* share of the job's CPU time that recording may cost, 0 = any */
+	bool judged;	       /* who looks compares: budget.h's steady */
 	uint64_t max_bytes;    /* of a file, 0 = no limit */
 	const char *btf_path;  /* the kernel's types; NULL: the running kernel's */
 	uint32_t patience;     /* struct tracer_options */

@@ -27,7 +27,7 @@ bool session_has_budget(const struct session *s)
 void session_budget_open(struct session *s)
 {
 	if (session_has_budget(s))
-		budget_open(&s->budget.b, s->opts->budget);
+		budget_open(&s->budget.b, s->opts->budget, s->opts->judged);
 	s->budget.looked_ns = s->budget.told_ns = s->budget.whole_ns = monotonic_ns();
 }
 
@@ -153,6 +153,7 @@ static void measure(struct session *s, struct budget_seen *ret)
 		.seconds = (double)(now_ns - b->looked_ns) / SECOND_NS,
 		.job_ns = job_ns(s),
 		.cost_ns = fmax(cost_ns - b->cost_ns, 0),
+		.held = atomic_load(&s->budget_held),
 	};
 	if (b->bursts_on)
 		ret->burst_seconds =
@@ -184,7 +185,7 @@ static void count_time(struct session *s, uint64_t now_ns)
 	}
 }
 
-/* Of probes that were off at times. */
+/* Of probes that were off at times, or are to be. */
 static void tell_times(struct session *s)
 {
 	struct session_budget *b = &s->budget;
@@ -196,7 +197,7 @@ static void tell_times(struct session *s)
 					       .off_ns = p->off_ns,
 					       .changes = p->changes,
 					       .in_bursts = p->moved};
-		if (p->off_ns)
+		if (p->off_ns || p->moved)
 			pipeline_row(s->pipeline, ROW_COVERAGE, &row, NULL, 0);
 	}
 }
@@ -236,16 +237,15 @@ static void name_dearest(struct session_budget *b, struct buf *text, size_t move
 	vec_free(&named);
 }
 
-static void note_moved(struct session *s, const struct budget_seen *seen, size_t moved, bool down)
+static void note_moved(struct session *s, double cost_ratio, size_t moved, bool down)
 {
 	struct buf text = {0};
 	if (!moved)
 		return;
-	buf_printf(&text, "%.1f s: %s %zu function%s, as recording cost %.1f %% of %.3g %%",
+	buf_printf(&text, "%.1f s: %s %zu function%s, as recording cost %.1f %% (budget: %.3g %%)",
 		   (double)(monotonic_ns() - s->start_ns) / SECOND_NS,
 		   down ? "on in bursts from now on" : "on all the time again", moved,
-		   moved == 1 ? "" : "s", 100 * ratio_of(seen->cost_ns, seen->job_ns),
-		   100 * s->budget.b.ratio);
+		   moved == 1 ? "" : "s", 100 * cost_ratio, 100 * s->budget.b.ratio);
 	name_dearest(&s->budget, &text, moved, down);
 	buf_byte(&text, 0);
 	pipeline_note(s->pipeline, "budget", (const char *)text.data);
@@ -253,7 +253,7 @@ static void note_moved(struct session *s, const struct budget_seen *seen, size_t
 	buf_free(&text);
 }
 
-static void note_moves(struct session *s, const struct budget_seen *seen)
+static void note_moves(struct session *s, double cost_ratio)
 {
 	struct session_budget *b = &s->budget;
 	size_t down = 0, up = 0;
@@ -262,8 +262,8 @@ static void note_moves(struct session *s, const struct budget_seen *seen)
 		down += now && !b->probes.data[i].moved;
 		up += !now && b->probes.data[i].moved;
 	}
-	note_moved(s, seen, down, true);
-	note_moved(s, seen, up, false);
+	note_moved(s, cost_ratio, down, true);
+	note_moved(s, cost_ratio, up, false);
 }
 
 /* ---- when all were on ---- */
@@ -364,7 +364,7 @@ void session_budget_tick(struct session *s, unsigned tick)
 	if (!order.bursts_on)
 		switch_bursts(s, false);
 	if (order.moved) {
-		note_moves(s, &seen);
+		note_moves(s, order.cost_ratio);
 		move_probes(s);
 	}
 	if (order.bursts_on)

@@ -5,11 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "incident/anomaly_row.h"
 #include "incident/anomaly_text.h"
 #include "session/live_setting.h"
+#include "session/turned_down.h"
 
-#define WINDOW_BYTES (128u << 20) /* for causes, unless told */
+#define WINDOW_BYTES (128u << 20)    /* for causes, unless told */
+#define HELD_NS	     120000000000ULL /* a budget, at most, from the first anomaly on */
 
 struct session_detect {
 	struct session_detect_options options;
@@ -17,7 +20,10 @@ struct session_detect {
 	struct session_diagnose *diagnose;
 	struct outlook *outlook;
 	struct pipeline *pipeline; /* of the batch that is judged */
-	uint64_t upto_ns;	   /* of the batch before */
+	struct turned_down down;
+	uint32_t lasting;    /* anomalies */
+	uint64_t lasting_ns; /* when the first of them was told */
+	uint64_t upto_ns;    /* of the batch before */
 	bool judges;
 };
 
@@ -38,6 +44,10 @@ static void on_anomaly(void *ctx, const struct anomaly *a)
 	session_diagnose_anomaly(d->diagnose, a);
 	if (a->moved)
 		return;
+	if (!a->ended && !d->lasting++)
+		d->lasting_ns = a->told_ns;
+	else if (a->ended && d->lasting)
+		d->lasting--;
 	anomaly_to_row(&row, &texts, a);
 	pipeline_row(d->pipeline, ROW_ANOMALY, &row, texts.of, texts.len);
 	anomaly_entity(entity, a);
@@ -111,6 +121,7 @@ void session_detect_free(struct session_detect *d)
 	detector_free(d->detector);
 	session_diagnose_free(d->diagnose);
 	outlook_free(d->outlook);
+	turned_down_free(&d->down);
 	free(d);
 }
 
@@ -124,10 +135,31 @@ void session_detect_lookers(struct session_detect *d, const struct session_live 
 				       .misses = "looked at for causes"};
 }
 
+/* A function that comes or goes changes how long all others seem to take. */
+static void learn_anew(struct session_detect *d)
+{
+	char text[128];
+	detector_learn_anew(d->detector);
+	d->judges = false;
+	snprintf(text, sizeof(text),
+		 "the budget has changed what is traced: %u functions are left out", d->down.len);
+	pipeline_event(d->pipeline, monotonic_ns(), "eacgm", "learns_anew", text);
+}
+
+/* Nothing is turned down because of what is to be explained. */
+static void hold_budget(struct session_detect *d, const struct session_view *v)
+{
+	bool holds = d->lasting && v->batch->upto_ns < d->lasting_ns + HELD_NS;
+	if (v->budget_held)
+		atomic_store(v->budget_held, holds);
+}
+
 void session_detect_batch(struct session_detect *d, const struct session_view *v)
 {
 	const struct feed_batch *b = v->batch;
 	d->pipeline = v->pipeline;
+	if (v->budget_held && turned_down_take(&d->down, b))
+		learn_anew(d);
 	for (size_t i = 0; i < b->processes.len; i++)
 		detector_process(d->detector, &b->processes.data[i]);
 	for (size_t i = 0; i < b->counters.len; i++) {
@@ -141,7 +173,8 @@ void session_detect_batch(struct session_detect *d, const struct session_view *v
 	for (size_t i = 0; i < b->waits.len; i++)
 		detector_wait(d->detector, v->names, &b->waits.data[i]);
 	for (size_t i = 0; i < b->calls.len; i++)
-		detector_call(d->detector, v->names, &b->calls.data[i]);
+		if (!turned_down_has(&d->down, b->calls.data[i].probe))
+			detector_call(d->detector, v->names, &b->calls.data[i]);
 	for (size_t i = 0; i < b->threads_gone.len; i++)
 		detector_thread_gone(d->detector, b->threads_gone.data[i]);
 	for (size_t i = 0; i < b->metrics_gone.len; i++) {
@@ -155,6 +188,7 @@ void session_detect_batch(struct session_detect *d, const struct session_view *v
 		return;
 	detector_upto(d->detector, v->upto_ns);
 	outlook_upto(d->outlook, v->upto_ns);
+	hold_budget(d, v);
 }
 
 uint64_t session_detect_lossy(const struct session_detect *d)

@@ -38,5 +38,6 @@ const struct model *session_detect_model(const struct session_detect *d);
 const struct detect_layers *session_detect_layers(const struct session_detect *d);
 /* Windows that were not judged: too many of their events were lost. */
 uint64_t session_detect_lossy(const struct session_detect *d);
-/* Whether anything was judged so far: before that, what is normal is learned. */
+/* Whether anything was judged so far: before that, what is normal is learned. Not any more where
+ * that begins anew: a model did not fit, or a budget has turned other functions down. */
 bool session_detect_judges(const struct session_detect *d);

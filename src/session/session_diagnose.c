@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "incident/live_incident.h"
 #include "session/live_window.h"
+#include "session/turned_down.h"
 #include "symbolize/demangle.h"
 
 #define FIRST_NS     700000000ULL   /* after it was told: more of it is there */
@@ -40,6 +41,7 @@ struct session_diagnose {
 	VEC(struct anomaly) anomalies; /* without their strings */
 	VEC(struct watched_incident) watched;
 	struct live_window *window;
+	struct turned_down down;
 	uint64_t done_ns, took_ns;	 /* the last diagnosis */
 	const struct session_view *view; /* of this batch */
 };
@@ -65,6 +67,7 @@ void session_diagnose_free(struct session_diagnose *d)
 	vec_free(&d->anomalies);
 	vec_free(&d->came);
 	live_window_free(d->window);
+	turned_down_free(&d->down);
 	pthread_mutex_destroy(&d->lock);
 	free(d);
 }
@@ -312,8 +315,11 @@ static void look(struct session_diagnose *d, uint64_t now_ns)
 void session_diagnose_batch(void *ctx, const struct session_view *v)
 {
 	struct session_diagnose *d = ctx;
-	d->view = v;
-	live_window_take(d->window, v);
+	struct session_view mine = *v;
+	if (v->budget_held)
+		mine.batch = turned_down_without(&d->down, v->batch);
+	d->view = &mine;
+	live_window_take(d->window, &mine);
 	take_anomalies(d);
 	if (d->watched.len)
 		look(d, v->batch->upto_ns);

@@ -18,6 +18,7 @@ struct live {
 	struct feed *feed;
 	struct pipeline *pipeline;
 	const _Atomic uint64_t *running_cost_ns;
+	atomic_bool *budget_held;
 	uint64_t late_ns;
 	pthread_t thread;
 	bool runs;
@@ -31,7 +32,8 @@ static void *look(void *arg)
 	const struct feed_batch nothing = {0};
 	struct feed_batch *b;
 	session_names_get(&names, &numbers);
-	struct session_view view = {.pipeline = l->pipeline, .names = &numbers};
+	struct session_view view = {
+		.pipeline = l->pipeline, .names = &numbers, .budget_held = l->budget_held};
 	while ((b = feed_take(l->feed))) {
 		session_names_take(&names, b);
 		view.batch = b;
@@ -55,6 +57,7 @@ static int start(struct session *s, const struct session_live *who, struct err *
 	l->who = who;
 	l->pipeline = s->pipeline;
 	l->running_cost_ns = &s->running_cost_ns;
+	l->budget_held = session_has_budget(s) ? &s->budget_held : NULL;
 	l->late_ns = s->opts->gpu_timeline != GPU_TIMELINE_OFF ? LATE_TIMELINE_NS : LATE_NS;
 	l->feed = feed_new(FEED_BYTES);
 	feed_listen(l->feed, s->pipeline);

@@ -2,6 +2,8 @@
  * kinds, on a thread of its own. What it cannot keep up with is left out and counted. */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "session/session_feed.h"
 #include "detect/names.h"
 
@@ -13,6 +15,9 @@ struct session_view {
 	uint64_t upto_ns;	  /* what ended before has come; 0 = not known */
 	uint64_t running_cost_ns; /* what probes took of the job's processor time so far */
 	uint64_t overruns;	  /* events that were left out so far */
+	/* true: what a budget has on is to stay so, but for BUDGET_HELD; NULL: there is no budget
+	 */
+	atomic_bool *budget_held;
 };
 
 /* Both on the thread that looks. */

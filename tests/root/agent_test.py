@@ -16,7 +16,7 @@ import urllib.request
 from agents import Agent, rows_of, start_in
 from cgroups import make_cgroup
 from gpu import fake_nvml
-from harness import EACGM, PUSH, expect, main, needs_torch, probes, skip, target, test, PYTHON
+from harness import EACGM, LIBTARGET, PUSH, expect, main, needs_torch, probes, skip, target, test, PYTHON
 from otlp import Receiver
 
 # The rows of dcgm-exporter's default table that need nothing to happen.
@@ -203,6 +203,41 @@ def _(t):
         a.end()
     expect(len(os.listdir(folder)) == 2 and any(until_end), "%r, %r" % (
         os.listdir(folder), until_end))
+
+
+PACED = """
+import ctypes, os, sys, time
+lib, slow = ctypes.CDLL(sys.argv[1]), sys.argv[2]
+while True:
+    end = time.thread_time() + (0.06 if os.path.exists(slow) else 0.012)
+    while time.thread_time() < end:
+        pass
+    for _ in range(800):
+        lib.target_push(1)
+    lib.target_sleep(30)
+"""
+
+
+@test("--detect within a budget: what is turned down is passed over, what is slower is told", 240)
+def _(t):
+    slow = t.path("slow")
+    a = Agent(t, "--detect", "--budget", "10%", "--layers", "user",
+              *probes(PUSH, "libtarget.so:target_sleep(u32 ms)"))
+    job = start_in(t, a.group, PYTHON, "-c", PACED, LIBTARGET, slow)
+    t.wait_for(lambda: re.search("on in bursts from now on .*target_push", a.said()), a.said())
+    t.wait_for(lambda: "judges from now on" in a.said(), a.said(), 120)
+    down = {labels["function"] for labels, v in a.samples()["eacgm_function_seen_ratio"] if v < 1}
+    expect(down == {"target_push"}, "%r: %s" % (down, a.said()))
+    at = len(a.said())
+    open(slow, "w").close()
+    t.wait_for(lambda: incidents(a, at), a.said(), 60)
+    expect("learns anew" not in a.said()[at:] and "target_push" not in incidents(a, at), a.said())
+    t.kill(job)
+    a.end()
+
+
+def incidents(a, at):
+    return "\n".join(line for line in a.said()[at:].splitlines() if "incident:" in line)
 
 
 @test("an early warning of --detect is told, and the agent goes on", 180)

@@ -191,7 +191,7 @@ static void the_command_line_wins(void **state)
 	struct args a;
 	read_both(&o, &a, &c, whole, 10, words);
 	assert_int_equal(o.where.port, 1);
-	assert_true(o.budget == 0.02 && !o.detects); /* they cannot be together */
+	assert_true(o.budget == 0.02 && o.detects);
 	assert_true(args_has(&a, "all") && !args_has(&a, "pid"));
 	assert_string_equal(args_get(&a, "layers"), "torch");
 	assert_int_equal(args_count(&a, "probe"), 1);
@@ -240,8 +240,6 @@ static void keys(void **state)
 	      "dcgm, duration)");
 	fails("budget: 1%\nlayers: all\nbudget: 2%\n",
 	      "a.yaml:3:1: budget: given twice (first in line 1)");
-	fails("budget: 1%\ndetect: true\n",
-	      "a.yaml:2:9: detect: cannot stand beside budget in line 1");
 }
 
 static void values(void **state)

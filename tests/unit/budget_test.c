@@ -29,7 +29,8 @@ struct sim {
 	double own_per_s;     /* ns of cost that no probe saves */
 	double noise;	      /* calls of a period vary by this share */
 	double off_s;	      /* a burst that ends goes on costing for so long */
-	bool on;	      /* bursts are */
+	bool held;
+	bool on; /* bursts are */
 	double job_ns[TICKS], cost_ns[TICKS];
 	size_t n;
 	unsigned downs, ups;
@@ -42,10 +43,10 @@ static double chance(struct sim *s)
 	return (double)(s->random >> 8) / (1 << 24);
 }
 
-static void sim_open(struct sim *s, double ratio)
+static void open_as(struct sim *s, double ratio, bool steady)
 {
 	*s = (struct sim){.off_s = 0.02, .random = 7};
-	budget_open(&s->b, ratio);
+	budget_open(&s->b, ratio, steady);
 	for (size_t i = 0; i < PROBES; i++)
 		*vec_push(&s->b.probes) =
 			(struct budget_probe){.call_ns = CALL_NS,
@@ -53,6 +54,11 @@ static void sim_open(struct sim *s, double ratio)
 						      : i < 30	       ? BUDGET_OPERATORS
 						      : i < PROBES - 1 ? BUDGET_OTHERS
 								       : BUDGET_STEPS};
+}
+
+static void sim_open(struct sim *s, double ratio)
+{
+	open_as(s, ratio, false);
 }
 
 /* Like a model: few functions make most of the calls. */
@@ -107,7 +113,8 @@ static void run(struct sim *s, double seconds)
 		const struct budget_seen seen = {.seconds = TICK_S,
 						 .burst_seconds = s->on ? TICK_S : 0,
 						 .job_ns = s->job_ns[s->n - 1],
-						 .cost_ns = s->cost_ns[s->n - 1]};
+						 .cost_ns = s->cost_ns[s->n - 1],
+						 .held = s->held};
 		budget_step(&s->b, &seen, &order);
 		tail_s = s->on && !order.bursts_on ? s->off_s : 0;
 		s->on = order.bursts_on;
@@ -257,6 +264,49 @@ static void flutters(void **state)
 	budget_close(&s.b);
 }
 
+/* For who compares. */
+static void is_steady(void **state)
+{
+	(void)state;
+	struct sim s;
+	open_as(&s, 0.02, true);
+	load(&s, 500000);
+	run(&s, 20);
+	unsigned downs = s.downs;
+	size_t before = in_bursts(&s, BUDGET_OPERATORS);
+	ok(downs && before, "it is kept as any");
+	load(&s, 5000);
+	run(&s, 120);
+	ok(!s.ups && in_bursts(&s, BUDGET_OPERATORS) == before,
+	   "nothing comes back in two minutes");
+	load(&s, 500000);
+	run(&s, 40);
+	ok(s.downs == downs, "so that what comes back to the load changes nothing");
+	ok(ratio_over(&s, s.n, 30) < 0.022, "and the budget is kept: %.2f %%",
+	   100 * ratio_over(&s, s.n, 30));
+	budget_close(&s.b);
+}
+
+static void is_held(void **state)
+{
+	(void)state;
+	struct sim s;
+	sim_open(&s, 0.02);
+	load(&s, 12000);
+	run(&s, 10);
+	unsigned downs = s.downs, ups = s.ups;
+	s.held = true;
+	load(&s, 40000); /* some 5 % */
+	run(&s, 10);
+	load(&s, 1000);
+	run(&s, 20);
+	ok(s.downs == downs && s.ups == ups, "what is on stays so while it is held");
+	load(&s, 2000000);
+	run(&s, 10);
+	ok(s.downs > downs, "but where it costs several times as much");
+	budget_close(&s.b);
+}
+
 static void odd(void **state)
 {
 	(void)state;
@@ -324,6 +374,7 @@ int main(void)
 		cmocka_unit_test(order),	 cmocka_unit_test(all_is_no_limit),
 		cmocka_unit_test(changes),	 cmocka_unit_test(flutters),
 		cmocka_unit_test(odd),		 cmocka_unit_test(fixed),
+		cmocka_unit_test(is_steady),	 cmocka_unit_test(is_held),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
