@@ -147,7 +147,7 @@ static void book(struct budget *b, const struct budget_seen *seen)
 	double least = is_limited(b) ? -may_spend(b) * DEBT_S : 0;
 	double kept = b->account_ns * exp(-seen->seconds / FORGET_S);
 	double now = kept + b->ratio * seen->job_ns - seen->cost_ns;
-	b->account_ns = fmax(fmin(now, most), least);
+	b->account_ns = fmax(fmin(now, most), seen->held ? 0 : least);
 }
 
 /* ---- who is in bursts ---- */
@@ -225,7 +225,7 @@ static bool take_back(struct budget *b)
 static bool costs_too_much(const struct budget *b, bool held)
 {
 	double may = may_spend(b), per_s = b->fixed_per_s + b->always_per_s;
-	return b->account_ns < 0 && per_s > (held ? BUDGET_HELD : TOO_MUCH) * may;
+	return (held || b->account_ns < 0) && per_s > (held ? BUDGET_HELD : TOO_MUCH) * may;
 }
 
 /* How long nothing has to have moved. */

@@ -40,8 +40,8 @@ struct budget_probe {
 };
 
 struct budget_seen {
-	bool held;	/* what is on stays so while it costs no more than BUDGET_HELD times */
-	double seconds; /* the period's */
+	bool held; /* what is on stays so, without debts, while it costs up to BUDGET_HELD times */
+	double seconds;	      /* the period's */
 	double burst_seconds; /* of it, in which bursts were on */
 	double job_ns;	      /* of processor time, all costs included */
 	double cost_ns;	      /* of it for recording, calls included */

@@ -12,7 +12,9 @@
 #include "session/turned_down.h"
 
 #define WINDOW_BYTES (128u << 20)    /* for causes, unless told */
-#define HELD_NS	     120000000000ULL /* a budget, at most, from the first anomaly on */
+#define HELD_NS	     120000000000ULL /* a budget, at most, from the first anomaly on, */
+#define APART_NS     30000000000ULL  /* before which none was for so long */
+#define AFTER_NS     10000000000ULL  /* and so long after the last: it may come again */
 
 struct session_detect {
 	struct session_detect_options options;
@@ -21,9 +23,10 @@ struct session_detect {
 	struct outlook *outlook;
 	struct pipeline *pipeline; /* of the batch that is judged */
 	struct turned_down down;
-	uint32_t lasting;    /* anomalies */
-	uint64_t lasting_ns; /* when the first of them was told */
-	uint64_t upto_ns;    /* of the batch before */
+	uint32_t lasting;  /* anomalies */
+	uint64_t first_ns; /* when the first of them was told, */
+	uint64_t last_ns;  /* and the last, or its end */
+	uint64_t upto_ns;  /* of the batch before */
 	bool judges;
 };
 
@@ -35,6 +38,18 @@ static void on_row(void *ctx, const struct feature_row *row, double score, doubl
 		d->options.row(d->options.ctx, row, score, alarmed);
 }
 
+static void note_lasting(struct session_detect *d, const struct anomaly *a)
+{
+	uint64_t now_ns = monotonic_ns();
+	if (!a->ended && !d->lasting && now_ns > d->last_ns + APART_NS)
+		d->first_ns = now_ns;
+	d->last_ns = now_ns;
+	if (!a->ended)
+		d->lasting++;
+	else if (d->lasting)
+		d->lasting--;
+}
+
 static void on_anomaly(void *ctx, const struct anomaly *a)
 {
 	struct session_detect *d = ctx;
@@ -44,10 +59,7 @@ static void on_anomaly(void *ctx, const struct anomaly *a)
 	session_diagnose_anomaly(d->diagnose, a);
 	if (a->moved)
 		return;
-	if (!a->ended && !d->lasting++)
-		d->lasting_ns = a->told_ns;
-	else if (a->ended && d->lasting)
-		d->lasting--;
+	note_lasting(d, a);
 	anomaly_to_row(&row, &texts, a);
 	pipeline_row(d->pipeline, ROW_ANOMALY, &row, texts.of, texts.len);
 	anomaly_entity(entity, a);
@@ -149,9 +161,10 @@ static void learn_anew(struct session_detect *d)
 /* Nothing is turned down because of what is to be explained. */
 static void hold_budget(struct session_detect *d, const struct session_view *v)
 {
-	bool holds = d->lasting && v->batch->upto_ns < d->lasting_ns + HELD_NS;
+	uint64_t now_ns = monotonic_ns();
+	bool recent = d->lasting || (d->last_ns && now_ns < d->last_ns + AFTER_NS);
 	if (v->budget_held)
-		atomic_store(v->budget_held, holds);
+		atomic_store(v->budget_held, recent && now_ns < d->first_ns + HELD_NS);
 }
 
 void session_detect_batch(struct session_detect *d, const struct session_view *v)
