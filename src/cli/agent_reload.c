@@ -17,6 +17,10 @@ static const char *const receiver[] = {"otlp", "otlp-interval", "otlp-header", "
 
 static bool is_taken(const struct args *was, const struct args *now, const char *name)
 {
+	/* beside a detector there is none unless it is told, and one that comes or goes decides by
+	 * what it judges */
+	if (!strcmp(name, "budget") && args_has(now, "detect"))
+		return args_has(was, name) && args_has(now, name);
 	if (name_is_among(name, receiver, LEN(receiver)))
 		return !args_has(now, "otlp-profiles") &&
 		       (strcmp(name, "otlp") != 0 || (args_has(was, name) && args_has(now, name)));

@@ -136,6 +136,8 @@ def _(t):
         expect(r.status == 2 and "--budget" in r.err.splitlines()[0], "%r: %s" % (wrong, r))
     r = t.run([EACGM, "record", "--budget", "2", "--burst", "1/2", "--", "/bin/true"])
     expect(r.status == 2 and "--burst" in r.err, "both: %s" % r)
+    r = t.run([EACGM, "record", "--detect=x.model", "--budget", "2", "--", "/bin/true"])
+    expect(r.status == 2 and "--detect=MODEL" in r.err, "a model: %s" % r)
 
 
 main()

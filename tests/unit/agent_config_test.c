@@ -475,6 +475,10 @@ static void changes(void **unused)
 	assert_changes("budget: 1%\n", "budget: 1%\n", "", "", false);
 	assert_changes("budget: 1%\n", "budget: 1%\n", "", "--catalog", false);
 	assert_changes("budget: 1%\n", "dcgm: false\n", "--budget, --no-dcgm", "", false);
+	assert_changes("budget: 1%\ndetect: true\n", "budget: 2%\ndetect: true\n", "--budget", "",
+		       false);
+	assert_changes("detect: true\n", "budget: 2%\ndetect: true\n", "", "--budget", false);
+	assert_changes("budget: 2%\ndetect: true\n", "detect: true\n", "", "--budget", false);
 	assert_changes("token_file: a\n", "token_file: b\n", "--token-file", "", true);
 	assert_changes("token_file: a\n", "token_file: a\n", "", "", true);
 	assert_changes("token_file: a\n", "layers: [cuda]\n", "--token-file", "--layers", true);
