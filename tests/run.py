@@ -6,7 +6,9 @@ reports counts as failed.
 
 Most tests of the tracer wait more than they work, so two of them run at a time. A third lane has
 the time that they leave, for what needs no tracing; once that is done it takes tests of the tracer
-as well. Those of ALONE run one by one, and beside them nothing but what waits nearly all the time
+as well. Of those with PyTorch's functions probed (TORCH) one runs at a time: the kernel has its
+breakpoints in all processes that map a file, so that each makes the others' attaching take longer.
+Those of ALONE run one by one, and beside them nothing but what waits nearly all the time
 (WAITS); beside those of SERVED_FIRST runs what needs no tracing, while a CPU is idle; those of SOLE
 run by themselves. Tests that trace live processes share the machine with
 whatever else its host runs: they wait for conditions, never for times, and a failure is a failure.
@@ -42,6 +44,10 @@ SERVED_FIRST = {  # they compare two clocks
 }
 SOLE = {"profile_follow_test.py"}  # looks at all that the machine runs
 WAITS = {"outlook_test.py"}
+TORCH = {
+    "faults_test.py", "flops_test.py", "gpu_ops_test.py", "phases_test.py", "record_detect_test.py",
+    "steps_test.py", "torch_test.py",
+}
 LONG = ("inside_test.py", "agent_push_test.py", "watch_test.py", "faults_test.py",
         "gpu_timeline_attach_test.py", "steps_test.py", "phases_test.py", "gpu_ops_test.py",
         "record_detect_test.py", "hostile_test.py", "gpu_nccl_test.py", "torch_test.py", "crafted_cli_test.py",
@@ -207,7 +213,8 @@ def run_in_lanes(runner, tests):
         return [test for test in tests if file_of(test) in names]
     apart = those_of(ALONE | SERVED_FIRST | SOLE | WAITS)
     others = [test for test in tests if test not in apart]
-    traces = queue_of(test for test in others if is_of_root(test))
+    torch = queue_of(those_of(TORCH))
+    traces = queue_of(test for test in others if is_of_root(test) and file_of(test) not in TORCH)
     long, short = [], []
     for test in others:
         if not is_of_root(test):
@@ -215,7 +222,7 @@ def run_in_lanes(runner, tests):
     short = queue_of(short, IDLE)
     runner.run_while(queue_of(those_of(SERVED_FIRST)), short)
     beside = queue_of(long + [test[:2] for test in short], BESIDE)
-    runner.run_all((traces, beside), (traces, beside), (beside, traces))
+    runner.run_all((torch, traces, beside), (traces, beside), (beside, traces))
     alone, waits, sole = (queue_of(those_of(names)) for names in (ALONE, WAITS, SOLE))
     runner.run_all((alone, waits), (waits,))
     runner.run_all((sole,))

@@ -46,7 +46,7 @@ def _(t):
     rec, made = run(t)
     notes = [n["reason"] for n in rec.report["notes"] if n["subject"] == "budget"]
     expect(sum(DOWN in n for n in notes) >= 2 and any(UP in n for n in notes), "notes: %r" % notes)
-    expect(all(re.match(r"[0-9.]+ s: .* of 10 %: target_push \(\d+/s, [0-9.]+ us each\)", n)
+    expect(all(re.match(r"[0-9.]+ s: .* cost [0-9.]+ % \(budget: 10 %\): target_push \(\d+/s, [0-9.]+ us each\)", n)
                for n in notes), "a note says when, what, why: %r" % notes)
     of = {f["name"]: f for f in rec.report["functions"]}
     push, rare = of["target_push"], of["target_endbr"]
