@@ -209,6 +209,7 @@ void detector_relearn(struct detector *d, uint64_t from_ns)
 	d->ending = false;
 	d->o.model = NULL;
 	known_forget(&d->known, 0);
+	learn_live_free(d->learning);
 	learn_from_now_on(d);
 	make_judges(d);
 	windows_take_parents(d->windows, before);

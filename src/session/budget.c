@@ -225,7 +225,8 @@ static bool take_back(struct budget *b)
 static bool costs_too_much(const struct budget *b, bool held)
 {
 	double may = may_spend(b), per_s = b->fixed_per_s + b->always_per_s;
-	return (held || b->account_ns < 0) && per_s > (held ? BUDGET_HELD : TOO_MUCH) * may;
+	return (held ? b->account_ns <= 0 : b->account_ns < 0) &&
+	       per_s > (held ? BUDGET_HELD : TOO_MUCH) * may;
 }
 
 /* How long nothing has to have moved. */
@@ -247,7 +248,7 @@ static bool decide(struct budget *b, bool held)
 		b->moved_s = b->seconds;
 		return true;
 	}
-	if (quiet_s > fmax(wait_s(b), PATIENCE_MOST_S))
+	if (quiet_s > fmax(b->steady ? 2 * wait_s(b) : 0, PATIENCE_MOST_S))
 		b->patience_s = PATIENCE_S;
 	if (held || b->account_ns < 0 || b->bursts_on || quiet_s < wait_s(b) || !take_back(b))
 		return false;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/map64.h"
 #include "incident/anomaly_row.h"
 #include "incident/anomaly_text.h"
 #include "session/live_setting.h"
@@ -23,6 +24,7 @@ struct session_detect {
 	struct outlook *outlook;
 	struct pipeline *pipeline; /* of the batch that is judged */
 	struct turned_down down;
+	struct map64 open; /* anomalies that last, by their ids */
 	uint32_t lasting;  /* anomalies */
 	uint64_t first_ns; /* when the first of them was told, */
 	uint64_t last_ns;  /* and the last, or its end */
@@ -40,14 +42,17 @@ static void on_row(void *ctx, const struct feature_row *row, double score, doubl
 
 static void note_lasting(struct session_detect *d, const struct anomaly *a)
 {
-	uint64_t now_ns = monotonic_ns();
+	uint64_t now_ns = monotonic_ns(), known;
+	if (a->ended && !map64_get(&d->open, a->id, &known))
+		return; /* found by rule when it was over */
 	if (!a->ended && !d->lasting && now_ns > d->last_ns + APART_NS)
 		d->first_ns = now_ns;
 	d->last_ns = now_ns;
-	if (!a->ended)
-		d->lasting++;
-	else if (d->lasting)
-		d->lasting--;
+	if (a->ended)
+		map64_del(&d->open, a->id);
+	else
+		map64_set(&d->open, a->id, 1);
+	d->lasting = (uint32_t)d->open.len;
 }
 
 static void on_anomaly(void *ctx, const struct anomaly *a)
@@ -134,6 +139,7 @@ void session_detect_free(struct session_detect *d)
 	session_diagnose_free(d->diagnose);
 	outlook_free(d->outlook);
 	turned_down_free(&d->down);
+	map64_free(&d->open);
 	free(d);
 }
 
