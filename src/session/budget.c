@@ -147,7 +147,7 @@ static void book(struct budget *b, const struct budget_seen *seen)
 	double least = is_limited(b) ? -may_spend(b) * DEBT_S : 0;
 	double kept = b->account_ns * exp(-seen->seconds / FORGET_S);
 	double now = kept + b->ratio * seen->job_ns - seen->cost_ns;
-	b->account_ns = fmax(fmin(now, most), seen->held ? 0 : least);
+	b->account_ns = fmax(fmin(now, most), seen->held ? fmin(b->account_ns, 0) : least);
 }
 
 /* ---- who is in bursts ---- */

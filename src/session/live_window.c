@@ -346,13 +346,17 @@ void live_window_free(struct live_window *w)
 	free(w);
 }
 
+void live_window_begin_anew(struct live_window *w)
+{
+	w->anew_ns = row_window_tables(w->rows)->last_ns;
+	begin_anew(w);
+}
+
 void live_window_take(struct live_window *w, const struct session_view *v)
 {
 	const struct feed_batch *b = v->batch;
-	if (is_full(w)) {
-		w->anew_ns = row_window_tables(w->rows)->last_ns;
-		begin_anew(w);
-	}
+	if (is_full(w))
+		live_window_begin_anew(w);
 	if (w->overran || b->overruns)
 		w->gap_ns = b->upto_ns;
 	w->overran = b->overruns != 0;

@@ -14,6 +14,8 @@ void live_window_free(struct live_window *w);
 
 /* A batch, with all of them in their order. */
 void live_window_take(struct live_window *w, const struct session_view *v);
+/* All rows so far go. */
+void live_window_begin_anew(struct live_window *w);
 
 /* What there is now; valid until the next batch. Processes that began before its calls count as
  * joined then. ret_begin_ns: of its first call; 0: there is none. */

@@ -153,7 +153,7 @@ static void measure(struct session *s, struct budget_seen *ret)
 		.seconds = (double)(now_ns - b->looked_ns) / SECOND_NS,
 		.job_ns = job_ns(s),
 		.cost_ns = fmax(cost_ns - b->cost_ns, 0),
-		.held = atomic_load(&s->budget_held),
+		.held = now_ns < atomic_load(&s->held_until_ns),
 	};
 	if (b->bursts_on)
 		ret->burst_seconds =

@@ -25,7 +25,6 @@ struct session_detect {
 	struct pipeline *pipeline; /* of the batch that is judged */
 	struct turned_down down;
 	struct map64 open; /* anomalies that last, by their ids */
-	uint32_t lasting;  /* anomalies */
 	uint64_t first_ns; /* when the first of them was told, */
 	uint64_t last_ns;  /* and the last, or its end */
 	uint64_t upto_ns;  /* of the batch before */
@@ -45,14 +44,13 @@ static void note_lasting(struct session_detect *d, const struct anomaly *a)
 	uint64_t now_ns = monotonic_ns(), known;
 	if (a->ended && !map64_get(&d->open, a->id, &known))
 		return; /* found by rule when it was over */
-	if (!a->ended && !d->lasting && now_ns > d->last_ns + APART_NS)
+	if (!a->ended && !d->open.len && now_ns > d->last_ns + APART_NS)
 		d->first_ns = now_ns;
 	d->last_ns = now_ns;
 	if (a->ended)
 		map64_del(&d->open, a->id);
 	else
 		map64_set(&d->open, a->id, 1);
-	d->lasting = (uint32_t)d->open.len;
 }
 
 static void on_anomaly(void *ctx, const struct anomaly *a)
@@ -167,17 +165,18 @@ static void learn_anew(struct session_detect *d)
 /* Nothing is turned down because of what is to be explained. */
 static void hold_budget(struct session_detect *d, const struct session_view *v)
 {
-	uint64_t now_ns = monotonic_ns();
-	bool recent = d->lasting || (d->last_ns && now_ns < d->last_ns + AFTER_NS);
-	if (v->budget_held)
-		atomic_store(v->budget_held, recent && now_ns < d->first_ns + HELD_NS);
+	uint64_t last_ns = d->open.len ? monotonic_ns() : d->last_ns,
+		 most_ns = d->first_ns + HELD_NS;
+	if (!d->last_ns || !v->held_until_ns)
+		return;
+	atomic_store(v->held_until_ns, last_ns + AFTER_NS < most_ns ? last_ns + AFTER_NS : most_ns);
 }
 
 void session_detect_batch(struct session_detect *d, const struct session_view *v)
 {
 	const struct feed_batch *b = v->batch;
 	d->pipeline = v->pipeline;
-	if (v->budget_held && turned_down_take(&d->down, b))
+	if (v->held_until_ns && turned_down_take(&d->down, b))
 		learn_anew(d);
 	for (size_t i = 0; i < b->processes.len; i++)
 		detector_process(d->detector, &b->processes.data[i]);

@@ -316,8 +316,11 @@ void session_diagnose_batch(void *ctx, const struct session_view *v)
 {
 	struct session_diagnose *d = ctx;
 	struct session_view mine = *v;
-	if (v->budget_held)
+	if (v->held_until_ns) {
+		if (turned_down_take(&d->down, v->batch)) /* calls of before are not comparable */
+			live_window_begin_anew(d->window);
 		mine.batch = turned_down_without(&d->down, v->batch);
+	}
 	d->view = &mine;
 	live_window_take(d->window, &mine);
 	take_anomalies(d);

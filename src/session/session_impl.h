@@ -163,7 +163,7 @@ struct session {
 	struct call_costs call_costs;
 	struct err call_costs_error;	  /* why they are not known */
 	_Atomic uint64_t running_cost_ns; /* so far: running_cost.h */
-	atomic_bool budget_held;	  /* what is on is to stay so: session_live.h */
+	_Atomic uint64_t held_until_ns;	  /* what a budget has on is to stay so: session_live.h */
 	uint64_t start_ns;
 	bool started;
 	bool guard_failed;

@@ -18,7 +18,7 @@ struct live {
 	struct feed *feed;
 	struct pipeline *pipeline;
 	const _Atomic uint64_t *running_cost_ns;
-	atomic_bool *budget_held;
+	_Atomic uint64_t *held_until_ns;
 	uint64_t late_ns;
 	pthread_t thread;
 	bool runs;
@@ -33,7 +33,7 @@ static void *look(void *arg)
 	struct feed_batch *b;
 	session_names_get(&names, &numbers);
 	struct session_view view = {
-		.pipeline = l->pipeline, .names = &numbers, .budget_held = l->budget_held};
+		.pipeline = l->pipeline, .names = &numbers, .held_until_ns = l->held_until_ns};
 	while ((b = feed_take(l->feed))) {
 		session_names_take(&names, b);
 		view.batch = b;
@@ -57,7 +57,7 @@ static int start(struct session *s, const struct session_live *who, struct err *
 	l->who = who;
 	l->pipeline = s->pipeline;
 	l->running_cost_ns = &s->running_cost_ns;
-	l->budget_held = session_has_budget(s) ? &s->budget_held : NULL;
+	l->held_until_ns = session_has_budget(s) ? &s->held_until_ns : NULL;
 	l->late_ns = s->opts->gpu_timeline != GPU_TIMELINE_OFF ? LATE_TIMELINE_NS : LATE_NS;
 	l->feed = feed_new(FEED_BYTES);
 	feed_listen(l->feed, s->pipeline);

@@ -15,9 +15,9 @@ struct session_view {
 	uint64_t upto_ns;	  /* what ended before has come; 0 = not known */
 	uint64_t running_cost_ns; /* what probes took of the job's processor time so far */
 	uint64_t overruns;	  /* events that were left out so far */
-	/* true: what a budget has on is to stay so, but for BUDGET_HELD; NULL: there is no budget
-	 */
-	atomic_bool *budget_held;
+	/* Until then, of CLOCK_MONOTONIC, what a budget has on is to stay so, but for BUDGET_HELD;
+	 * NULL: there is no budget. */
+	_Atomic uint64_t *held_until_ns;
 };
 
 /* Both on the thread that looks. */

@@ -29,7 +29,6 @@ bool turned_down_take(struct turned_down *t, const struct feed_batch *b)
 
 const struct feed_batch *turned_down_without(struct turned_down *t, const struct feed_batch *b)
 {
-	turned_down_take(t, b);
 	t->batch = *b;
 	t->batch.coverages.len = t->batch.windows.len = 0;
 	if (!t->len)

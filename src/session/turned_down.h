@@ -25,7 +25,7 @@ static inline bool turned_down_has(const struct turned_down *t, uint32_t probe)
 	return t->len && probe < t->probes.len && t->probes.data[probe];
 }
 
-/* Of a session with a budget the batch as it would be without functions that are turned down; valid
- * until the next call, and as long as the batch. */
+/* A batch that was taken, as it would be without functions that are turned down; valid until the
+ * next call, and as long as the batch. */
 const struct feed_batch *turned_down_without(struct turned_down *t, const struct feed_batch *b);
 void turned_down_free(struct turned_down *t);

@@ -11,12 +11,14 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "detect_names.h"
 #include "pipeline/pipeline_impl.h"
 #include "session/session_detect.h"
 
 #define SECOND	    1000000000ULL
 #define EACH_SECOND 20
+#define SLOW_MOST   60
 #define LEARN_MOST  600 /* seconds in which what is usual is to be known */
 
 struct run {
@@ -24,7 +26,7 @@ struct run {
 	struct detect_names names;
 	struct pipeline *p;
 	struct session_detect *d;
-	atomic_bool held;
+	_Atomic uint64_t held_until_ns;
 	uint64_t now_s;
 	VEC(struct feature_row) rows;
 };
@@ -97,28 +99,50 @@ static void end(struct run *r)
 	vec_free(&r->rows);
 }
 
+static void hand_over(struct run *r, struct feed_batch *b)
+{
+	const struct session_view view = {.pipeline = r->p,
+					  .batch = b,
+					  .names = &r->names,
+					  .upto_ns = b->upto_ns,
+					  .held_until_ns = &r->held_until_ns};
+	session_detect_batch(r->d, &view);
+	vec_free(&b->calls);
+	vec_free(&b->coverages);
+}
+
+static void call(struct run *r, struct feed_batch *b, enum fake_probe probe, uint64_t start_ns,
+		 uint64_t dur_ns)
+{
+	struct m_call c = fake_call(probe, 0, start_ns, dur_ns);
+	c.args[0] = fake_string(&r->f, "kernel");
+	*vec_push(&b->calls) = c;
+}
+
 /* Work as ever, some copies in a burst, and what the budget says, if it does. */
 static void second(struct run *r, uint32_t copies, const struct m_coverage *coverage)
 {
 	struct feed_batch b = {.upto_ns = (r->now_s + 1) * SECOND};
 	uint64_t at_ns = r->now_s++ * SECOND;
-	for (uint32_t i = 0; i < EACH_SECOND + copies; i++) {
-		bool copy = i >= EACH_SECOND;
-		struct m_call c = fake_call(copy ? FAKE_COPY : FAKE_LAUNCH, 0, at_ns + i * 1000000,
-					    (copy ? 300000 : 500000));
-		c.args[0] = fake_string(&r->f, "kernel");
-		*vec_push(&b.calls) = c;
-	}
+	for (uint32_t i = 0; i < EACH_SECOND; i++)
+		call(r, &b, FAKE_LAUNCH, at_ns + i * SECOND / EACH_SECOND,
+		     SECOND / EACH_SECOND / 2);
+	for (uint32_t i = 0; i < copies; i++)
+		call(r, &b, FAKE_COPY, at_ns + SECOND - 1000000 * (copies - i), 300000);
 	if (coverage)
 		*vec_push(&b.coverages) = *coverage;
-	const struct session_view view = {.pipeline = r->p,
-					  .batch = &b,
-					  .names = &r->names,
-					  .upto_ns = b.upto_ns,
-					  .budget_held = &r->held};
-	session_detect_batch(r->d, &view);
-	vec_free(&b.calls);
-	vec_free(&b.coverages);
+	hand_over(r, &b);
+}
+
+/* Half as much work, each piece of which takes twice as long. */
+static void slow_second(struct run *r)
+{
+	struct feed_batch b = {.upto_ns = (r->now_s + 1) * SECOND};
+	uint64_t at_ns = r->now_s++ * SECOND;
+	for (uint32_t i = 0; i < EACH_SECOND / 2; i++)
+		call(r, &b, FAKE_LAUNCH, at_ns + i * 2 * SECOND / EACH_SECOND,
+		     SECOND / EACH_SECOND);
+	hand_over(r, &b);
 }
 
 static void calls_of_bursts_are_in_no_row(void **state)
@@ -169,11 +193,28 @@ static void what_is_usual_is_learned_anew(void **state)
 	end(&r);
 }
 
+static void the_budget_is_held_by_what_lasts(void **state)
+{
+	(void)state;
+	static struct run r;
+	begin(&r);
+	learn(&r);
+	for (int s = 0; s < 20; s++)
+		second(&r, 5, NULL);
+	assert_int_equal(r.held_until_ns, 0);
+	for (int s = 0; s < SLOW_MOST && !r.held_until_ns; s++)
+		slow_second(&r);
+	uint64_t since_ns = monotonic_ns();
+	assert_in_range(r.held_until_ns, since_ns + 5 * SECOND, since_ns + 10 * SECOND);
+	end(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_of_bursts_are_in_no_row),
 		cmocka_unit_test(what_is_usual_is_learned_anew),
+		cmocka_unit_test(the_budget_is_held_by_what_lasts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

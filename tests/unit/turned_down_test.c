@@ -56,6 +56,7 @@ static void batches(void **state)
 	const struct feed_batch *all = turned_down_without(&t, &b);
 	assert_true(all->calls.len == 10 && !all->windows.len && all->upto_ns == 5);
 	tell(&b, 1, true);
+	assert_true(turned_down_take(&t, &b));
 	const struct feed_batch *some = turned_down_without(&t, &b);
 	assert_true(some->calls.len == 5 && !some->coverages.len);
 	for (size_t i = 0; i < some->calls.len; i++)
