@@ -57,7 +57,7 @@ def is_network(i, cause):
            i["culprit"]["device"] == netns.Link.NAME, json.dumps(i)[:4000])
 
 
-@test("others on the link between ranks are told as such", 120)
+@test("others on the link between ranks are told as such", 240)
 def foreign(t):
     def disturb(made):
         sink = t.start([PYTHON, "-c", SINK], stdout=subprocess.PIPE, text=True,
@@ -74,7 +74,7 @@ def foreign(t):
     is_network(diagnosed(t, "foreign", disturb), "net_foreign")
 
 
-@test("a link between ranks that is limited is told as such", 120)
+@test("a link between ranks that is limited is told as such", 240)
 def bandwidth(t):
     def disturb(made):
         made.limit(RATE // 5)
@@ -82,7 +82,7 @@ def bandwidth(t):
     is_network(diagnosed(t, "bandwidth", disturb), "net_bandwidth")
 
 
-@test("packets that are lost between ranks are told", 120)
+@test("packets that are lost between ranks are told", 240)
 def loss(t):
     def disturb(made):
         made.drop(0.15, both_ways=True)  # less slows this job but at times

@@ -28,7 +28,7 @@ def blamed(i, words):
                any(w in p["owner"] for w in words))
 
 
-@test("the rank whose CPU others take is the straggler, and they are why", 120)
+@test("the rank whose CPU others take is the straggler, and they are why", 240)
 def others_on_its_cpu(t):
     needs()
     model, pids = learned(t), []
@@ -53,7 +53,7 @@ def others_on_its_cpu(t):
     expect("Straggler: rank 1 (%d), CPU contention by " % i["culprit"]["pid"] in text.out, text)
 
 
-@test("the rank whose line is slow is the straggler, and the line is why", 120)
+@test("the rank whose line is slow is the straggler, and the line is why", 240)
 def a_line_of_its_own(t):
     needs()
     model = learned(t)

@@ -7,10 +7,11 @@ import os
 import subprocess
 import time
 
-from harness import EACGM, PYTHON, expect, needs_torch, skip
+import models
+from harness import EACGM, PYTHON, Recording, expect, needs_torch, skip
 
 OPTIONS = ["--layers", "torch,nccl", "--profile", "cpu,offcpu"]
-SECONDS, SLOW_FROM_S, SLOW_S = 14, 6, 5  # launches are judged after some seconds of work
+SLOW_FROM_S, SLOW_S, REST_S = 6, 5, 3  # launches are judged after some seconds of work
 
 # The line of rank 1 is slow while there is a file. The ranks agree on the end.
 RANK = """
@@ -65,16 +66,17 @@ def needs():
 def recorded(t, name, disturb=None, interface="lo", spaces=()):
     """A run that is disturbed for a while; when, on CLOCK_MONOTONIC."""
     folder, out = t.path(name), t.path(name + ".eacgm")
+    slow_s = kept[1] if kept else SLOW_S
     os.mkdir(folder)
     p = t.start([EACGM, "record", "-o", out, *OPTIONS, "--", PYTHON, "-c", JOB, folder,
-                 str(SECONDS), interface] + [str(s) for s in spaces], pass_fds=spaces,
+                 str(SLOW_FROM_S + slow_s + REST_S), interface] + [str(s) for s in spaces], pass_fds=spaces,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for _ in range(2):
         expect(p.stdout.readline() == "began\n", "a rank said nothing")
     time.sleep(SLOW_FROM_S)
     began = time.monotonic_ns()
     undo = disturb(folder) if disturb else None
-    time.sleep(SLOW_S)
+    time.sleep(slow_s)
     if undo:
         undo()
     ended = time.monotonic_ns()
@@ -83,19 +85,21 @@ def recorded(t, name, disturb=None, interface="lo", spaces=()):
     return out, (began, ended)
 
 
-kept = []  # the model, as bytes: it is the same for all of a file's tests
+kept = []  # the model, as bytes, and for how long jobs are slow: of all of a file's tests
 
 
 def learned(t, **how):
-    model = t.path("job.model")
+    def record():
+        made.append(t.path("clean%d.eacgm" % len(made)))
+        recorded(t, os.path.basename(made[-1])[:-len(".eacgm")], **how)
+        return Recording(t, made[-1])
+
+    made, model = [], t.path("job.model")
     if not kept:
-        path, _ = recorded(t, "clean", **how)
         # what other tests take of the machine meanwhile is no fault
-        r = t.run([EACGM, "learn", path, "--window", "0.25", "--warm-up", "2", "--without",
-                   "cleaning", "-o", model])
-        expect(r.status == 0, r)
-        with open(model, "rb") as f:
-            kept.append(f.read())
+        path, slow_s = models.learned(t, record, "--without", "cleaning")
+        with open(path, "rb") as f:
+            kept.extend([f.read(), max(SLOW_S, slow_s)])
     with open(model, "wb") as f:
         f.write(kept[0])
     return model
