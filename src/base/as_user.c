@@ -68,7 +68,7 @@ static void *run(void *arg)
 static int start_detached(struct errand *e)
 {
 	pthread_t thread;
-	int rc = thread_start(&thread, run, e);
+	int rc = thread_start(&thread, run, e, "eacgm-as-user");
 	if (!rc)
 		pthread_detach(thread);
 	return rc;

@@ -377,7 +377,7 @@ static int push_elsewhere(struct running *r, struct agent_push *p, struct err *e
 	}
 	p = agent_exchange_push(&r->agent, p);
 	r->pushing = r->now;
-	r->closes = !thread_start(&r->closer, close_push, p);
+	r->closes = !thread_start(&r->closer, close_push, p, "eacgm-last-push");
 	if (!r->closes)
 		agent_push_close(p);
 	say_otlp(r);

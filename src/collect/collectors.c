@@ -190,7 +190,9 @@ static void start_slow(struct running *r)
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->wake, NULL);
 	atomic_fetch_add(&r->of->users, 1);
-	r->runs = !thread_start(&r->thread, run_slow, r);
+	char name[32];
+	snprintf(name, sizeof(name), "eacgm-%s", r->what->name);
+	r->runs = !thread_start(&r->thread, run_slow, r, name);
 	if (!r->runs)
 		release(r->of);
 }

@@ -93,7 +93,8 @@ struct ahead *ahead_new(const struct ahead_options *o)
 	}
 	want = want < AHEAD_THREADS ? want : AHEAD_THREADS;
 	want = things > 1 ? want : 0; /* one is made as soon as a thread is */
-	while (a->threads_len < want && !thread_start(&a->threads[a->threads_len], make_ahead, a))
+	while (a->threads_len < want &&
+	       !thread_start(&a->threads[a->threads_len], make_ahead, a, "eacgm-ahead"))
 		a->threads_len++;
 	return a;
 }

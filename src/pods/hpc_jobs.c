@@ -143,7 +143,6 @@ static void *run(void *arg)
 {
 	struct hpc_jobs *h = arg;
 	bool told = false;
-	pthread_setname_np(pthread_self(), "hpc-jobs");
 	pthread_mutex_lock(&h->lock);
 	while (!h->stop) {
 		struct hpc_table now;
@@ -197,7 +196,7 @@ struct hpc_jobs *hpc_jobs_new(const char *folder, void (*say_to)(void *ctx, cons
 int hpc_jobs_start(struct hpc_jobs *h, struct err *e)
 {
 	pthread_t thread;
-	int rc = thread_start(&thread, run, h);
+	int rc = thread_start(&thread, run, h, "eacgm-hpc-jobs");
 	h->runs = !rc;
 	if (!rc)
 		pthread_detach(thread);

@@ -225,7 +225,6 @@ static int wait_ms(const struct pod_sources *p)
 static void *run(void *arg)
 {
 	struct pod_sources *p = arg;
-	pthread_setname_np(pthread_self(), "pods");
 	struct pollfd fds[] = {{.fd = p->end_fd, .events = POLLIN},
 			       {.fd = p->soon_fd, .events = POLLIN}};
 	for (;;) {
@@ -266,7 +265,8 @@ struct pod_sources *pod_sources_new(const struct pod_sources_options *o)
 
 int pod_sources_start(struct pod_sources *p, struct err *e)
 {
-	int rc = p->end_fd < 0 || p->soon_fd < 0 ? -EMFILE : thread_start(&p->thread, run, p);
+	int rc = p->end_fd < 0 || p->soon_fd < 0 ? -EMFILE
+						 : thread_start(&p->thread, run, p, "eacgm-pods");
 	p->runs = !rc;
 	return rc ? err_set(e, -rc, "cannot ask for names of pods: %s", strerror(-rc)) : 0;
 }

@@ -74,7 +74,7 @@ struct facts_keeper *facts_keeper_new(void)
 static void start(struct facts_keeper *k)
 {
 	k->cache = facts_cache_open(NULL, 0);
-	k->runs = !thread_start(&k->thread, keep, k);
+	k->runs = !thread_start(&k->thread, keep, k, "eacgm-facts");
 }
 
 void facts_keeper_store(struct facts_keeper *k, int fd, struct buf *key, struct buf *answer)

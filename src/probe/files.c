@@ -138,7 +138,7 @@ static void take_each(struct closing *c, struct attach_links *links)
 static void closing_begin(struct closing *c)
 {
 	while (c->nthreads < CLOSERS && c->nthreads < c->links.len &&
-	       !thread_start(&c->threads[c->nthreads], close_some, c))
+	       !thread_start(&c->threads[c->nthreads], close_some, c, "eacgm-close"))
 		c->nthreads++;
 }
 

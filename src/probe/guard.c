@@ -234,7 +234,7 @@ static void *await_end(void *pid)
 static void leave_guard(pid_t pid)
 {
 	pthread_t thread;
-	if (!thread_start(&thread, await_end, (void *)(intptr_t)pid))
+	if (!thread_start(&thread, await_end, (void *)(intptr_t)pid, "eacgm-await"))
 		pthread_detach(thread);
 }
 

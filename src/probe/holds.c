@@ -39,7 +39,7 @@ int heart_start(struct tracer *t, struct err *e)
 	struct sched_param first = {.sched_priority = 2}; /* before guards, of others too */
 	h->beat_ns = (uint64_t *)&t->bpf->bss->heartbeat_ns;
 	nap_init(&h->pause);
-	int rc = thread_start(&h->thread, beat, h);
+	int rc = thread_start(&h->thread, beat, h, "eacgm-heart");
 	if (rc) {
 		nap_free(&h->pause);
 		free(h);

@@ -245,7 +245,7 @@ static int run_apart(struct work *k, struct err *e)
 {
 	pthread_t thread;
 	qsort(k->changes.data, k->changes.len, sizeof(*k->changes.data), by_address);
-	int rc = thread_start(&thread, run, k);
+	int rc = thread_start(&thread, run, k, "eacgm-inside");
 	if (rc)
 		return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));
 	uint64_t reaped_ns = monotonic_ns();

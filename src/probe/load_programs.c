@@ -104,7 +104,8 @@ static void begin_beside(struct loading *l)
 	if (l->maps_are_there || !l->beside)
 		return;
 	l->maps_are_there = true;
-	l->has_beside = !thread_start(&l->beside_thread, l->beside->run, l->beside->ctx);
+	l->has_beside =
+		!thread_start(&l->beside_thread, l->beside->run, l->beside->ctx, "eacgm-beside");
 	if (!l->has_beside)
 		l->beside->run(l->beside->ctx);
 }
@@ -120,7 +121,7 @@ static int load_later(struct loading *l, struct program *p)
 	bool another = l->nthreads < l->most;
 	pthread_cond_signal(&l->wake);
 	pthread_mutex_unlock(&l->lock);
-	if (another && !thread_start(&l->threads[l->nthreads], load_some, l))
+	if (another && !thread_start(&l->threads[l->nthreads], load_some, l, "eacgm-load"))
 		l->nthreads++;
 	return p->fd;
 }

@@ -173,7 +173,7 @@ static void detach_behind(struct attach_links *all)
 	struct attach_links *links = xcalloc(1, sizeof(*links));
 	*links = *all;
 	*all = (struct attach_links){0};
-	if (!links->fds.len || thread_start(&thread, detach, links))
+	if (!links->fds.len || thread_start(&thread, detach, links, "eacgm-detach"))
 		detach(links);
 	else
 		pthread_detach(thread);

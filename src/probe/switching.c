@@ -78,7 +78,7 @@ static void change_begin(struct change *c)
 	size_t most = c->on ? 1 : DETACHERS;
 	c->began_ns = monotonic_ns();
 	while (c->nthreads < most && c->nthreads < c->parts.len &&
-	       !thread_start(&c->threads[c->nthreads], change_parts, c))
+	       !thread_start(&c->threads[c->nthreads], change_parts, c, "eacgm-switch"))
 		c->nthreads++;
 	if (!c->nthreads)
 		change_parts(c);

@@ -353,7 +353,7 @@ int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps,
 	pthread_mutex_init(&u->lock, NULL);
 	pthread_cond_init(&u->wake, NULL);
 	pthread_cond_init(&u->idle, NULL);
-	int rc = thread_start(&u->thread, work, u);
+	int rc = thread_start(&u->thread, work, u, "eacgm-unwind");
 	if (rc) {
 		unwind_files_free(u->files);
 		close(u->settled_fd);

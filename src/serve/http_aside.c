@@ -72,7 +72,6 @@ static void *answer_all(void *arg)
 {
 	struct http_aside *a = arg;
 	struct asked next;
-	pthread_setname_np(pthread_self(), "http-aside");
 	pthread_mutex_lock(&a->lock);
 	while (take_next(a, &next)) {
 		pthread_mutex_unlock(&a->lock);
@@ -127,7 +126,7 @@ int http_aside_ask(struct http_aside *a, const struct http_route *route, void *c
 		   const struct http_question *q, struct evhttp_request *r)
 {
 	if (!a->started)
-		a->started = !thread_start(&a->thread, answer_all, a);
+		a->started = !thread_start(&a->thread, answer_all, a, "eacgm-answers");
 	pthread_mutex_lock(&a->lock);
 	bool fits = a->started && a->waiting.len < ASIDE_MOST;
 	if (fits)

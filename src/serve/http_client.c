@@ -537,7 +537,7 @@ int http_client_open(struct http_client **ret, const struct http_client_options 
 
 int http_client_start(struct http_client *c, struct err *e)
 {
-	int rc = thread_start(&c->thread, run, c);
+	int rc = thread_start(&c->thread, run, c, "eacgm-push");
 	c->runs = !rc;
 	return rc ? err_set(e, -rc, "cannot start a thread: %s", strerror(-rc)) : 0;
 }

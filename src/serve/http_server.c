@@ -595,7 +595,7 @@ int http_server_open(struct http_server **ret, const struct http_server_options 
 
 int http_server_start(struct http_server *s, struct err *e)
 {
-	int rc = thread_start(&s->thread, serve, s);
+	int rc = thread_start(&s->thread, serve, s, "eacgm-http");
 	s->runs = !rc;
 	return rc ? err_set(e, -rc, "cannot start a thread: %s", strerror(-rc)) : 0;
 }

@@ -210,10 +210,8 @@ static bool writer_is_busy(struct flight *f)
 static void start_writer(struct flight *f)
 {
 	atomic_store(&f->written, false);
-	f->writes = !thread_start(&f->writer, write_copy, f);
-	if (f->writes)
-		pthread_setname_np(f->writer, "eacgm-flight");
-	else
+	f->writes = !thread_start(&f->writer, write_copy, f, "eacgm-flight");
+	if (!f->writes)
 		write_copy(f);
 }
 

@@ -158,7 +158,7 @@ void attacher_start(struct session *s)
 {
 	struct attacher *a = s->timeline.attacher;
 	if (a)
-		a->runs = !thread_start(&a->thread, attach, a);
+		a->runs = !thread_start(&a->thread, attach, a, "eacgm-attach");
 }
 
 static bool uses_driver(const proc_maps_t *maps)

@@ -401,7 +401,7 @@ void calls_start(struct session *s)
 {
 	struct callers *c = s->inside.callers;
 	if (c)
-		c->runs = !thread_start(&c->thread, bring_all, c);
+		c->runs = !thread_start(&c->thread, bring_all, c, "eacgm-calls");
 }
 
 void calls_stop(struct session *s)

@@ -62,10 +62,9 @@ static int start(struct session *s, const struct session_live *who, struct err *
 	l->feed = feed_new(FEED_BYTES);
 	feed_listen(l->feed, s->pipeline);
 	*vec_push(&s->lookers) = l;
-	int rc = thread_start(&l->thread, look, l);
+	int rc = thread_start(&l->thread, look, l, "eacgm-live");
 	if (rc)
 		return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));
-	pthread_setname_np(l->thread, "eacgm-live");
 	l->runs = true;
 	return 0;
 }

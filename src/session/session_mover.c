@@ -274,9 +274,10 @@ int mover_start(struct session *s, struct err *e)
 {
 	int rc = tracer_set_drain(s->tracer, on_record, s->pipeline, e);
 	if (!rc) {
-		rc = thread_start(&s->mover.thread, move, s);
+		rc = thread_start(&s->mover.thread, move, s, "eacgm-rings");
 		if (!rc && s->opts->output)
-			s->mover.syncs = !thread_start(&s->mover.syncer, sync_file, s);
+			s->mover.syncs =
+				!thread_start(&s->mover.syncer, sync_file, s, "eacgm-sync");
 		if (rc)
 			return err_set(e, -rc, "cannot start a thread: %s", strerror(-rc));
 		s->mover.runs = true;

@@ -251,7 +251,6 @@ static void *write_all(void *ctx)
 	struct store *s = ctx;
 	struct store_batch next;
 	bool may = true;
-	pthread_setname_np(pthread_self(), "store");
 	pthread_mutex_lock(&s->lock);
 	for (;;) {
 		/* what failed is tried again when the next batch comes */
@@ -275,7 +274,7 @@ static void *write_all(void *ctx)
 
 int store_start(struct store *s, struct err *e)
 {
-	int rc = thread_start(&s->thread, write_all, s);
+	int rc = thread_start(&s->thread, write_all, s, "eacgm-store");
 	s->started = !rc;
 	return rc ? err_set(e, -rc, "cannot start the store's thread: %s", strerror(-rc)) : 0;
 }

@@ -34,7 +34,7 @@ static void test_ended_by_others(void **state)
 	pthread_t thread;
 	(void)state;
 	nap_init(&s.nap);
-	assert_int_equal(thread_start(&thread, sleep_long, &s), 0);
+	assert_int_equal(thread_start(&thread, sleep_long, &s, "sleeper"), 0);
 	while (!atomic_load(&s.began))
 		;
 	nap_end(&s.nap);
