@@ -11,7 +11,7 @@
 #include "yield.h"
 
 #define HOLD_STEPS  (1 << 23) /* the most that bpf_loop allows: 0.2 s or so */
-#define HOLD_LOOPS  32
+#define HOLD_LOOPS  64
 #define YIELD_EVERY 1024  /* steps of some 25 ns */
 #define AWAY_NS	    50000 /* between two steps: others ran */
 

@@ -8,9 +8,9 @@
  *
  * What a process is held is bounded, each time and in sum: while its turn has not come by
  * HOLD_MOST_NS, and by much less where another process keeps user space busy; longer only while
- * user space works on a file that this very process brought (granted_ns); and not at all for some
- * time after user space was too slow, or where it does not run. The job comes first: later, first
- * calls are lost, and counted. */
+ * user space works on a file that this very process brought (granted_ns, up to granted_most_ns);
+ * and not at all for some time after user space was too slow, or where it does not run. The job
+ * comes first: later, first calls are lost, and counted. */
 #pragma once
 
 #include "hold.h"
@@ -18,7 +18,6 @@
 
 #define HOLD_MOST_NS	1000000000ULL
 #define HOLD_PRESSED_NS 90000000ULL
-#define HOLD_GRANTED_NS 2000000000ULL
 #define HOLDS_A_SECOND	2 /* times the most */
 #define TELLS_A_SECOND	200
 #define BACK_OFF_NS	250000000ULL /* after the first time-out; doubled with each */
@@ -133,7 +132,7 @@ static __always_inline bool is_news(struct hold_account *a, const struct mapping
 static __always_inline void hold_for_maps(struct pt_regs *ctx, struct hold_account *a,
 					  struct hold *h, __u64 most_ns)
 {
-	hold_begin(h, ctx, most_ns, HOLD_GRANTED_NS * patience, true);
+	hold_begin(h, ctx, most_ns, granted_most_ns, true);
 	if (!tell_mappings(bpf_get_current_pid_tgid(), TASK_UNKNOWN, h->sequence))
 		return;
 	bool answered = hold_wait(h);

@@ -19,11 +19,12 @@
 const volatile bool target_all;	    /* every process */
 const volatile __u64 target_cgroup; /* cgroup v2 id, 0 = none */
 const volatile __u32 target_cgroup_level;
-const volatile __u32 own_tgid;	     /* eacgm itself is never a target */
-const volatile bool walks_mappings;  /* the kernel lists mappings to programs (6.7) */
-const volatile bool yields_on_guard; /* programs may keep a task (6.3) */
-const volatile __u32 patience = 1;   /* bounds of what tasks are held are so many times as long */
-const volatile bool counts_hits;     /* how often each probe is come by: hits.h */
+const volatile __u32 own_tgid;	      /* eacgm itself is never a target */
+const volatile bool walks_mappings;   /* the kernel lists mappings to programs (6.7) */
+const volatile bool yields_on_guard;  /* programs may keep a task (6.3) */
+const volatile __u32 patience = 1;    /* bounds of what tasks are held are so many times as long */
+const volatile __u64 granted_most_ns; /* while user space works on a file of the task's own */
+const volatile bool counts_hits;      /* how often each probe is come by: hits.h */
 
 /* ---- written by user space while running ---- */
 __u32 mode_of_layer[LAYERS_MAX];     /* enum trace_mode */

@@ -79,7 +79,7 @@ static void trim(struct session_host *h, uint64_t now_ns)
 
 /* ---- the session ---- */
 
-#define PATIENCE_MOST 5 /* bpf/hold.h holds for six seconds at most */
+#define PATIENCE_MOST 5 /* bpf/hold.h holds for a dozen seconds at most */
 
 /* What makes no sense is as if it were not there. */
 static uint32_t patience_from_environment(void)

@@ -19,8 +19,7 @@
 #include "probe/inside_write.h"
 #include "probe/scan_impl.h"
 
-#define SETTLE_NS 100000000ULL /* a held task, once it was told of, until stacks can be walked */
-#define GRANT_NS  2000000000ULL
+#define SETTLE_NS 100000000ULL	/* a held task, once it was told of, until stacks can be walked */
 #define TICK_NS	  3000000	/* while anything is under way */
 #define AGAIN_NS  (2 * TICK_NS) /* after records came: LOOKS_AGAIN_NS of bpf/state.h and more */
 #define TOGETHER_NS                                                                                \
@@ -300,7 +299,7 @@ int scan_begin(struct tracer *t, pid_t pid, uint64_t sequence, struct err *e)
 	/* it brought a file, and waits for that; or for what is under way, where nobody makes us
 	 * busy */
 	if (sequence && (!is_read(s) || !t->scans->pressed_ns))
-		tracer_grant(t, sequence, GRANT_NS);
+		tracer_grant(t, sequence, holds_granted_ns(t));
 	*vec_push(&t->scans->list) = s;
 	account(t->scans, pid, own_cpu_ns() - began_ns);
 	return s->fresh;

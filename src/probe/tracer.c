@@ -77,6 +77,7 @@ static void set_configuration(struct tracer *t)
 	b->rodata->target_cgroup_level = t->opts.cgroup_level;
 	b->rodata->own_tgid = (uint32_t)getpid();
 	b->rodata->patience = t->opts.patience ? t->opts.patience : 1;
+	b->rodata->granted_most_ns = holds_granted_ns(t);
 	b->rodata->takes_stacks = t->opts.stacks;
 	b->rodata->stops_at_samples = t->opts.stops_at_samples;
 	b->rodata->sample_period_ns = t->opts.sample_hz ? 1000000000ULL / t->opts.sample_hz : 0;

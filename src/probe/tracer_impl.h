@@ -140,6 +140,7 @@ void heart_stop(struct tracer *t);
 /* The task that waits with this number is waited on for longer: something of its own is worked on.
  */
 void tracer_grant(struct tracer *t, uint64_t sequence, uint64_t ns);
+uint64_t holds_granted_ns(const struct tracer *t); /* at most */
 
 /* Lets the task go that waits with this sequence number (bpf/hold.h). */
 void tracer_answer_maps(struct tracer *t, uint64_t sequence);

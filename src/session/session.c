@@ -53,6 +53,7 @@ static struct tracer_options tracer_options_of(const struct session *s)
 		.cgroup_level = o->target->cgroup_level,
 		.btf_path = o->btf_path,
 		.patience = o->patience,
+		.starts_targets = o->command != NULL,
 		.ring_bytes = ring_bytes_of(o),
 		.without_guard = o->without_guard,
 		.stacks = o->stacks,

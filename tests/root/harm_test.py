@@ -39,6 +39,11 @@ class Spinner:
         return statistics.median(rates)
 
 
+def comm(pid):
+    with open("/proc/%d/comm" % pid) as f:
+        return f.read().strip()
+
+
 def now():
     return time.monotonic_ns()
 
@@ -165,6 +170,38 @@ def _(t):
     rec.wait()
     r = t.finish(p, 20)
     expect(r.status == 0 and made_counts(r.out)["target_push"] == 20, "the job: %s" % r)
+
+
+def descendants(pid):
+    ret, kin = [], [pid]
+    while kin:
+        with open("/proc/%d/task/%d/children" % (kin[0], kin.pop(0))) as f:
+            kin += list(map(int, f.read().split()))
+        ret += kin
+    return sorted(set(ret))
+
+
+@test("a command's library that takes three seconds to be read, as from a cold disk, loses no call")
+def _(t):
+    fifo = t.path("go")
+    os.mkfifo(fifo)
+    rec = t.start_record(*probes(PUSH), "--", "sh", "-c", "read x < %s; exec %s %s 20" % (
+        fifo, target("late"), LIBTARGET), env=dict(os.environ, EACGM_CACHE=t.path("caches")))
+    readers = [pid for pid in descendants(rec.pid) if comm(pid).startswith("eacgm")]
+    expect(readers, "processes that read files: %r" % [comm(p) for p in descendants(rec.pid)])
+    for pid in readers:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        with open(fifo, "w") as f:
+            f.write("go\n")
+        time.sleep(3)
+    finally:
+        for pid in readers:
+            os.kill(pid, signal.SIGCONT)
+    rec.wait(timeout=60)
+    seen, report = rec.recording.count("target_push"), rec.recording.report["recording"]
+    expect(seen == 20 and rec.recording.lost("late_attach") == 0, "%d calls: %r" % (seen, report))
+    expect(report["overhead"]["held_s"] > 2.1, "it was held: %r" % report["overhead"])
 
 
 def small_disk(t, size):
