@@ -4,7 +4,8 @@ that with --detect.
 
 usage: agent_self.py EACGM [EACGM...] [--rounds N] [--settle S] [--seconds S] [--python PYTHON]
 
-A line for each round, then the median of each build. It needs root, and PyTorch for the training.
+A line for each round, then the median of each build, and how much of it each thread has. It needs
+root, and PyTorch for the training.
 """
 import argparse
 import collections
@@ -31,11 +32,12 @@ CASES = {"no calls": (IDLE, []), "training": (TRAINING, []), "training, --detect
 
 
 def used_ns(pid):
-    """By the kernel's scheduler (Documentation/scheduler/sched-stats.rst): the first field."""
-    total = 0
-    for path in glob.glob("/proc/%d/task/*/schedstat" % pid):
-        with open(path) as f:
-            total += int(f.read().split()[0])
+    """By threads' names, of the kernel's scheduler (Documentation/scheduler/sched-stats.rst): the
+    first field."""
+    total = collections.Counter()
+    for task in glob.glob("/proc/%d/task/*" % pid):
+        with open(task + "/comm") as name, open(task + "/schedstat") as f:
+            total[name.read().strip()] += int(f.read().split()[0])
     return total
 
 
@@ -54,7 +56,9 @@ def measure(o, eacgm, script, options):
         time.sleep(o.settle)
         began, before = time.monotonic(), used_ns(agent.pid)
         time.sleep(o.seconds)
-        return ((used_ns(agent.pid) - before) / 1e9 / (time.monotonic() - began), *memory(agent.pid))
+        used, took_s = used_ns(agent.pid), time.monotonic() - began
+        cores = {name: (ns - before[name]) / 1e9 / took_s for name, ns in used.items()}
+        return sum(cores.values()), *memory(agent.pid), cores
     finally:
         for p in (agent, job):
             p.terminate()
@@ -76,11 +80,14 @@ def main():
                 row = measure(o, eacgm, script, options)
                 got[case, eacgm].append(row)
                 print("%s, %s: %.2f %% of a core, %.0f MB resident, %.0f MB proportional" % (
-                    eacgm, case, 100 * row[0], *row[1:]), flush=True)
+                    eacgm, case, 100 * row[0], *row[1:3]), flush=True)
     for (case, eacgm), rows in got.items():
         print("%s, %s, median of %d: %.2f %% of a core, %.0f MB resident, %.0f MB proportional" % (
             eacgm, case, len(rows), *[(100 if i == 0 else 1) * statistics.median(column)
-                                      for i, column in enumerate(zip(*rows))]))
+                                      for i, column in enumerate(list(zip(*rows))[:3])]))
+        threads = {name: statistics.median(row[3].get(name, 0) for row in rows) for name in rows[0][3]}
+        print("    " + ", ".join("%s %.2f %%" % (name, 100 * cores) for name, cores in sorted(
+            threads.items(), key=lambda t: -t[1]) if cores > 5e-5))
 
 
 if __name__ == "__main__":

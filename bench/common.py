@@ -9,6 +9,7 @@ import os
 import platform
 import random
 import resource
+import shutil
 import signal
 import statistics
 import subprocess
@@ -67,6 +68,28 @@ def run(args, seconds, env=None):
         raise Failed("%s ended with %d: %s" % (" ".join(args), p.returncode, last[:400]))
     return Ran(out, err, wall, after.ru_utime + after.ru_stime - before.ru_utime -
                before.ru_stime)
+
+
+# ---- copies of what a job maps ----
+
+def copies_of(pid, folder):
+    """Copies, in a folder, of the files whose code a process maps: pairs of path and copy."""
+    with open("/proc/%d/maps" % pid) as f:
+        parts = [line.split(maxsplit=5) for line in f]
+    paths = sorted({p[5].strip() for p in parts if len(p) == 6 and "x" in p[1]})
+    ret = []
+    for path in filter(os.path.isfile, paths):
+        ret.append((path, os.path.join(folder, str(len(ret)))))
+        shutil.copy2(*ret[-1])
+    return ret
+
+
+def apart(copies):
+    """Of a command that is to see copies in the place of their files, the words before it: the kernel's
+    probes are of a file, and felt by all processes that map it."""
+    mounts = ["mount --bind '%s' '%s'" % (copy, path) for path, copy in copies]
+    return ["unshare", "-m", "sh", "-ec", "\n".join(
+        ["mount --make-rprivate /", *mounts, 'exec "$@"']), "sh"]
 
 
 # ---- recordings ----

@@ -70,7 +70,7 @@ LOADS = [Load("launch-bound", 1, 128, 40), Load("gpu-bound", 8, 1024, 16),
 CLIENT = "bare CUPTI client"
 INSIDE = ["--probes", "inprocess"]
 CALLS_ALONE = ["--profile", "off", "--waits", "off"]
-STOP_AT = 64  # struct call_header of wire/call_ring.h: stop
+RESTS_AT = 16  # struct call_settings of wire/call_ring.h: rests
 
 
 class Config:
@@ -193,10 +193,16 @@ class Job:
         line, self.rest = self.rest.split(b"\n", 1)
         return line.decode(errors="replace").strip()
 
-    def run(self, steps, way="none"):
+    def begin(self, steps, way="none"):
         self.p.stdin.write(("run %d %s\n" % (steps, way)).encode())
         self.p.stdin.flush()
+
+    def made(self):
         return json.loads(self.line(SEGMENT_SECONDS))
+
+    def run(self, steps, way="none"):
+        self.begin(steps, way)
+        return self.made()
 
     def quit(self):
         """Ends as it would by itself."""
@@ -444,10 +450,10 @@ def run_started(args, m, clean, folder):
 
 
 class Switch:
-    """Has the probes inside of the newest process record nothing for a while."""
+    """Has the probes inside of the newest session record nothing for a while."""
 
     def __init__(self):
-        files = glob.glob("/dev/shm/eacgm-gpu-*/[0-9]*")
+        files = glob.glob("/dev/shm/eacgm-gpu-*/settings")
         if not files:
             raise Failed("there is no process with probes inside")
         self.path = max(files, key=os.path.getmtime)
@@ -459,10 +465,10 @@ class Switch:
         finally:
             self.set(0)
 
-    def set(self, stop):
+    def set(self, rests):
         with open(self.path, "r+b") as f:
-            f.seek(STOP_AT)
-            f.write(struct.pack("I", stop))
+            f.seek(RESTS_AT)
+            f.write(struct.pack("I", rests))
 
 
 class Switched:

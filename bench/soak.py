@@ -24,7 +24,6 @@ import ctypes
 import json
 import os
 import re
-import shutil
 import signal
 import sqlite3
 import statistics
@@ -33,6 +32,8 @@ import sys
 import tempfile
 import time
 import urllib.request
+
+import common
 
 JOB = """
 import sys, time, torch
@@ -121,13 +122,6 @@ def probes_go(pid):
         time.sleep(0.2)  # a look takes as much of a CPU
 
 
-def files_of(pid):
-    """All that it has mapped."""
-    with open("/proc/%d/maps" % pid) as f:
-        parts = [line.split(maxsplit=5) for line in f]
-    return sorted({p[5].strip() for p in parts if len(p) == 6 and p[5].startswith("/")})
-
-
 def set_apart(python, folder):
     """From here on this process and its children see copies of the files that a job maps."""
     new_namespace = 0x20000  # CLONE_NEWNS
@@ -137,9 +131,7 @@ def set_apart(python, folder):
     job = subprocess.Popen([python, "-c", "import sys, torch\nprint(flush=True)\nsys.stdin.read()"],
                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     job.stdout.readline()
-    for i, path in enumerate(files_of(job.pid)):
-        copy = os.path.join(folder, str(i))
-        shutil.copy2(path, copy)
+    for path, copy in common.copies_of(job.pid, folder):
         subprocess.run(["mount", "--bind", copy, path], check=True)
     job.communicate()
 

@@ -8,7 +8,7 @@ Every step ends with a synchronisation, so that a step's time is its own. Prints
                 in ns of every step
   --serve       obeys lines on the standard input: `run N [WAY]` trains N steps, under WAY if
                 given (cProfile, torch.profiler, torch.profiler-stacks), and prints one line of
-                JSON about them; `quit` ends"""
+                JSON about them and the length of each; `quit` ends"""
 
 import argparse
 import contextlib
@@ -164,7 +164,8 @@ def serve(training):
             start = job.now_ns()
             lengths = training.steps(int(words[1]))
             end = job.now_ns()
-        print(json.dumps(dict(summary(lengths), window=[start, end])), flush=True)
+        print(json.dumps(dict(summary(lengths), window=[start, end], lengths_ns=lengths)),
+              flush=True)
 
 
 def until_eof(training, tell):
