@@ -12,6 +12,7 @@ import shutil
 import signal
 import time
 
+import pythons
 from harness import (EACGM, LIBTARGET, Recording, expect, log_of, main, size_of, skip, target,
                      test)
 
@@ -754,15 +755,10 @@ if not pid:
 sums.append(os.waitpid(pid, 0)[1])
 print("sum", sum(sums), many, said)
 """
-PYENV = "/root/.pyenv/versions"
 
 
-def pythons():
-    found = [PYTHON] if os.path.exists(PYTHON) else []
-    if os.path.isdir(PYENV):
-        found += ["%s/%s/bin/python3" % (PYENV, v) for v in sorted(os.listdir(PYENV))
-                  if re.match(r"3\.(8|9|1[0-9])\.", v)]
-    return found
+def every_python():
+    return ([PYTHON] if os.path.exists(PYTHON) else []) + list(pythons.found().values())
 
 
 def sound(names):
@@ -773,7 +769,7 @@ def sound(names):
 
 @test("CPython's frames, types that are called and imports, in every interpreter here", 120)
 def _(t):
-    found = pythons()
+    found = every_python()
     if not found:
         skip("there is no Python")
     for python in found:
@@ -1232,7 +1228,7 @@ for mode in ("stats", "tail"):
 
 @test("modes over CPython: what is called, and imported, in every interpreter here", 240)
 def _(t):
-    found = pythons()
+    found = every_python()
     if not found:
         skip("there is no Python")
     # the first has both; of the others, which differ in what is probed, each has one

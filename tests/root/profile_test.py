@@ -12,6 +12,7 @@ import math
 import os
 import re
 
+import pythons
 from harness import (EACGM, PYTHON, ROOT, expect, main, needs_torch, skip, stolen_ns, target, test)
 
 JOBS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs")
@@ -53,18 +54,6 @@ def inclusive(rows, names):
 
 # ---- CPU time ----
 
-def interpreters():
-    """Debian's, and those of pyenv; one a version."""
-    found = {}
-    place = os.path.expanduser("~/.pyenv/versions")
-    for version in sorted(os.listdir(place)) if os.path.isdir(place) else []:
-        exe = os.path.join(place, version, "bin", "python3")
-        numbers = version.split(".")
-        if numbers[0] == "3" and int(numbers[1]) >= 8 and os.access(exe, os.X_OK):
-            found[version] = exe
-    return found
-
-
 def expect_shares(t, python, cpu_s, what):
     rec = t.record([python, os.path.join(JOBS, "profile_shares.py"), cpu_s], "--profile", "cpu",
                    "--layers", "user")
@@ -100,9 +89,9 @@ def _(t):
 
 @test("the same in other versions of CPython", 300)
 def _(t):
-    found = interpreters()
+    found = pythons.found()
     if not found:
-        skip("no interpreters in ~/.pyenv/versions")
+        skip("no other Python")
     for version, exe in found.items():
         expect_shares(t, exe, 0.9, version)
 

@@ -7,25 +7,16 @@ import json
 import os
 import signal
 
+import pythons
 from harness import EACGM, expect, main, skip, test
 
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "python_calls_job.py")
-VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+VERSIONS = pythons.VERSIONS
 SYSTEM = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 CALLS = ("--python", "calls", "--profile", "off", "--waits", "off")
 
 
-def pyenv_pythons():
-    """Version -> the newest interpreter of it."""
-    place, found = os.path.expanduser("~/.pyenv/versions"), {}
-    for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
-        exe = os.path.join(place, name, "bin", "python3")
-        if os.access(exe, os.X_OK):
-            found[".".join(name.split(".")[:2])] = exe
-    return found
-
-
-PYTHONS = pyenv_pythons()
+PYTHONS = pythons.found()
 BY_PROFILE = next((PYTHONS[v] for v in VERSIONS[:4] if v in PYTHONS), None)
 BY_MONITORING = next((PYTHONS[v] for v in VERSIONS[:3:-1] if v in PYTHONS), None)
 

@@ -6,6 +6,7 @@ import collections
 import json
 import os
 
+import pythons
 from harness import expect, main, plain_name, skip, test
 
 PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
@@ -50,26 +51,12 @@ def _(t):
     expect(not wrong, "the script's count and ours: %r" % wrong)
 
 
-def other_pythons():
-    """Interpreters of pyenv and in the usual places, one of each version."""
-    places = [os.path.expanduser("~/.pyenv/versions"), "/opt/python"]
-    found = {}
-    for place in places:
-        if os.path.isdir(place):
-            for version in sorted(os.listdir(place)):
-                exe = os.path.join(place, version, "bin", "python3")
-                minor = version.split(".")[1] if version.startswith("3.") else "0"
-                if os.path.exists(exe) and minor.isdigit() and int(minor) >= 8:
-                    found[".".join(version.split(".")[:2])] = exe
-    return found
-
-
 @test("other versions of Python on this machine: the same", 240)
 def _(t):
-    pythons = other_pythons()
-    if not pythons:
+    others = pythons.found()
+    if not others:
         skip("no other Python")
-    for version, exe in sorted(pythons.items()):
+    for version, exe in others.items():
         print("# %s: %s" % (version, exe))
         compare(t, exe, ("c_",))
 

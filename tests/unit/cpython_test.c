@@ -4,7 +4,6 @@
  * links: base symbolize */
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -17,6 +16,7 @@
 #include <cmocka.h>
 
 #include "elf_builder.h"
+#include "interpreter_files.h"
 #include "symbolize/cpython.h"
 #include "symbolize/proc_maps.h"
 
@@ -398,15 +398,10 @@ static bool check_interpreter(const char *path)
 
 static void test_interpreters(void **state)
 {
-	static const char *const patterns[] = {"/usr/bin/python3.[0-9]*[0-9]",
-					       "/usr/local/bin/python3.[0-9]*[0-9]",
-					       "~/.pyenv/versions/3.*/bin/python3"};
-	glob_t found = {0};
+	glob_t found = interpreter_files();
 	int checked = 0;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
-		glob(patterns[i], i ? GLOB_APPEND | GLOB_TILDE : 0, NULL, &found);
 	for (size_t i = 0; i < found.gl_pathc; i++) {
 		if (access(found.gl_pathv[i], X_OK) == 0)
 			checked += check_interpreter(found.gl_pathv[i]);

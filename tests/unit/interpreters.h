@@ -2,13 +2,14 @@
  * what an interpreter says itself. */
 #pragma once
 
-#include <glob.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "interpreter_files.h"
 
 /* Prints PY_VERSION_HEX on a line of its own; ends where the version is not supported. */
 #define SAY_VERSION                                                                                \
@@ -63,14 +64,9 @@ static inline void interpreter_stop(struct interpreter *i)
 /* Calls check for every interpreter; returns how many there were. */
 static inline int interpreters_each(const char *script, void (*check)(struct interpreter *i))
 {
-	static const char *const patterns[] = {"/usr/bin/python3.[0-9]*[0-9]",
-					       "/usr/local/bin/python3.[0-9]*[0-9]",
-					       "~/.pyenv/versions/3.*/bin/python3"};
-	glob_t found = {0};
+	glob_t found = interpreter_files();
 	int checked = 0;
 
-	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
-		glob(patterns[i], i ? GLOB_APPEND | GLOB_TILDE : 0, NULL, &found);
 	for (size_t i = 0; i < found.gl_pathc; i++) {
 		struct interpreter one = {0};
 
