@@ -79,6 +79,7 @@ static int find_functions(const struct modules *m, struct stub_plan *plan, struc
 		{"dlopen", &plan->dlopen},
 		{"dlsym", &plan->dlsym},
 		{"dlerror", &plan->dlerror},
+		{"strdup", &plan->strdup},
 	};
 	for (size_t i = 0; i < m->list.len; i++)
 		if (!strncmp(m->list.data[i].name, "ld-musl", 7) ||

@@ -4,7 +4,8 @@
  * state: no function of C is given more in registers, but in the upper halves of vectors, which
  * pointers and numbers do not use), blocks all signals, so that the new thread has none, starts
  * it, and puts everything back. It stays below the red zone. Second piece: dlopen, dlsym, and a
- * jump into the library, so that nothing returns here. */
+ * jump into the library, so that nothing returns here. Where one of them fails, what dlerror says
+ * is copied: its text goes with the thread. */
 #include "remote/stub.h"
 
 #include <stddef.h>
@@ -14,6 +15,7 @@ struct stub_table {
 	uint64_t words;
 	uint64_t pthread_create, pthread_detach, dlopen, dlsym, dlerror;
 	uint64_t library, entry, argument;
+	uint64_t strdup;
 };
 
 _Static_assert(offsetof(struct stub_table, words) == 8 &&
@@ -25,7 +27,7 @@ _Static_assert(offsetof(struct stub_table, words) == 8 &&
 		       offsetof(struct stub_table, library) == 56 &&
 		       offsetof(struct stub_table, entry) == 64 &&
 		       offsetof(struct stub_table, argument) == 72 &&
-		       sizeof(struct stub_table) == 80,
+		       offsetof(struct stub_table, strdup) == 80 && sizeof(struct stub_table) == 88,
 	       "as the assembly has it");
 _Static_assert(offsetof(struct stub_words, begun) == 24 &&
 		       offsetof(struct stub_words, entered) == 32 &&
@@ -119,7 +121,11 @@ __asm__(".pushsection .rodata\n"
 	"	pop	%rbx\n"
 	"	jmp	*%rax\n"
 	"3:	call	*9f+48(%rip)\n"
-	"	mov	9f+8(%rip), %rcx\n"
+	"	test	%rax, %rax\n"
+	"	jz	4f\n"
+	"	mov	%rax, %rdi\n"
+	"	call	*9f+80(%rip)\n"
+	"4:	mov	9f+8(%rip), %rcx\n"
 	"	mov	%rax, 40(%rcx)\n"
 	"	movq	$2, 32(%rcx)\n"
 	"	xor	%eax, %eax\n"
@@ -157,6 +163,7 @@ void stub_build(struct buf *ret, const struct stub_plan *plan)
 		.dlopen = plan->dlopen,
 		.dlsym = plan->dlsym,
 		.dlerror = plan->dlerror,
+		.strdup = plan->strdup,
 	};
 	buf_add(ret, remote_stub, code_bytes());
 	buf_add(ret, &table, sizeof(table));

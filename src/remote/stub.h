@@ -14,7 +14,7 @@ struct stub_words {
 	uint64_t begun; /* by the first piece, as its last act but the return: 1 + pthread_create's
 			 * result */
 	uint64_t entered; /* REMOTE_ENTERED by the library, STUB_FAILED by the second piece */
-	uint64_t error;	  /* of dlerror */
+	uint64_t error;	  /* a copy of what dlerror said, 0 where it said nothing */
 };
 #define STUB_MAGIC  0x31425553474d4341ULL /* "ACMGSUB1" */
 #define STUB_FAILED 2
@@ -23,7 +23,7 @@ struct stub_words {
 struct stub_plan {
 	uint64_t code;
 	uint64_t words;
-	uint64_t pthread_create, pthread_detach, dlopen, dlsym, dlerror;
+	uint64_t pthread_create, pthread_detach, dlopen, dlsym, dlerror, strdup;
 	const char *library, *entry, *argument;
 };
 

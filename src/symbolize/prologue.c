@@ -3,8 +3,9 @@
  * An instruction may be moved when it does the same anywhere: it neither jumps nor calls nor
  * returns. An operand relative to rip becomes (%r11), which no call's beginning has anything in
  * (psABI: it is scratch), where none of the moved instructions uses r11, and where the encoding is
- * that of the base instruction set. None of the function's jumps may lead behind the beginning of
- * the jump that is put there: with the reservation of insn.c about jump tables.
+ * that of the base instruction set. A conditional jump of 32 bits becomes the opposite one over a
+ * jump to where it led, wherever that is. None of the function's jumps may lead behind the
+ * beginning of the jump that is put there: with the reservation of insn.c about jump tables.
  *
  * Encodings: Intel SDM volume 2, chapter 2 (2.1 prefixes and ModRM, 2.2.1 REX). */
 #include "symbolize/prologue.h"
@@ -46,6 +47,12 @@ static bool may_move(csh handle, const cs_insn *insn)
 	    insn->id == X86_INS_HLT)
 		return false;
 	return true;
+}
+
+/* The long form alone: its distance lies where that of a ModRM byte would. */
+static bool is_long_condition(const cs_insn *insn)
+{
+	return insn->size == 6 && insn->bytes[0] == 0x0f && (insn->bytes[1] & 0xf0) == 0x80;
 }
 
 static bool has_rip(const cs_insn *insn)
@@ -125,6 +132,23 @@ static bool add_rip(struct rip_operands *rips, const cs_insn *insn, size_t at)
 	return i + 5 <= insn->size && (b[i] & 0xc7) == 0x05;
 }
 
+static bool add_condition(struct rip_operands *rips, const cs_insn *insn, size_t at)
+{
+	if (rips->n == PROLOGUE_RIPS)
+		return false;
+	rips->list[rips->n++] =
+		(struct rip_operand){.at = (uint8_t)at, .len = (uint8_t)insn->size, .modrm = 1};
+	return true;
+}
+
+/* Whether it may run elsewhere; what has to be changed for that is added. */
+static bool add_moved(csh handle, struct rip_operands *rips, const cs_insn *insn, size_t at)
+{
+	if (is_long_condition(insn))
+		return add_condition(rips, insn, at);
+	return may_move(handle, insn) && (!has_rip(insn) || add_rip(rips, insn, at));
+}
+
 static struct prologue find(csh handle, cs_insn *insn, const uint8_t *code, size_t len,
 			    uint32_t place, size_t need)
 {
@@ -144,9 +168,8 @@ static struct prologue find(csh handle, cs_insn *insn, const uint8_t *code, size
 	for (; end < kept + need; end = (size_t)(p - code)) {
 		if (!cs_disasm_iter(handle, &p, &rest, &address, insn))
 			return refuse("it is too short");
-		bool rip = has_rip(insn);
 		has_r11 |= uses_r11(insn);
-		if (!may_move(handle, insn) || (rip && !add_rip(&ret.rips, insn, end)))
+		if (!add_moved(handle, &ret.rips, insn, end))
 			return refuse("its first instructions cannot be moved");
 	}
 	if (has_r11 && ret.rips.n)
@@ -183,6 +206,30 @@ static uint8_t *put(uint8_t *at, const void *bytes, size_t n)
 	return at + n;
 }
 
+static uint64_t target_of(const struct rip_operand *r, const uint8_t *insn, uint64_t address)
+{
+	int32_t distance;
+	memcpy(&distance, insn + r->modrm + 1, sizeof(distance));
+	return address + r->at + r->len + (uint64_t)(int64_t)distance;
+}
+
+static bool is_condition(const struct rip_operand *r, const uint8_t *insn)
+{
+	return !r->rex && r->modrm == 1 && insn[0] == 0x0f;
+}
+
+/* The opposite short jump over jmp *0(%rip), and where to. */
+static uint8_t *put_condition(uint8_t *at, const struct rip_operand *r, const uint8_t *insn,
+			      uint64_t address)
+{
+	static const uint8_t jump[] = {0xff, 0x25, 0, 0, 0, 0};
+	uint64_t to = target_of(r, insn, address);
+	*at++ = 0x70 | ((insn[1] & 0x0f) ^ 1);
+	*at++ = sizeof(jump) + sizeof(to);
+	at = put(at, jump, sizeof(jump));
+	return put(at, &to, sizeof(to));
+}
+
 /* movabs $to,%r11; the instruction, with (%r11) for its operand. */
 static uint8_t *put_rip(uint8_t *at, const struct rip_operand *r, const uint8_t *insn,
 			uint64_t address)
@@ -191,9 +238,7 @@ static uint8_t *put_rip(uint8_t *at, const struct rip_operand *r, const uint8_t 
 	bool has_rex = (insn[r->rex] & 0xf0) == 0x40;
 	uint8_t rex = has_rex ? insn[r->rex] | 1 : 0x41, modrm = (insn[r->modrm] & 0x38) | 3;
 	size_t opcode = r->rex + has_rex, end = (size_t)r->modrm + 5;
-	int32_t distance;
-	memcpy(&distance, insn + r->modrm + 1, sizeof(distance));
-	uint64_t to = address + r->at + r->len + (uint64_t)(int64_t)distance;
+	uint64_t to = target_of(r, insn, address);
 	at = put(at, movabs, sizeof(movabs));
 	at = put(at, &to, sizeof(to));
 	at = put(at, insn, r->rex);
@@ -211,7 +256,8 @@ size_t prologue_move(const struct rip_operands *rips, const uint8_t *code, size_
 	for (size_t i = 0; i < rips->n; i++) {
 		const struct rip_operand *r = &rips->list[i];
 		at = put(at, code + from, r->at - from);
-		at = put_rip(at, r, code + r->at, address);
+		at = is_condition(r, code + r->at) ? put_condition(at, r, code + r->at, address)
+						   : put_rip(at, r, code + r->at, address);
 		from = (size_t)r->at + r->len;
 	}
 	at = put(at, code + from, len - from);

@@ -3,7 +3,7 @@
  * The first instructions stay, up to and with the one that a uprobe would be put on: a breakpoint
  * there, whoever's, goes on working. The jump takes the place of the next ones, which run
  * elsewhere: as they are, byte by byte, but for operands relative to rip, whose address is loaded
- * into r11 first. Pure: bytes in, bytes and numbers out. */
+ * into r11 first, and long conditional jumps. Pure: bytes in, bytes and numbers out. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,19 +11,20 @@
 #include <stdint.h>
 
 #define PROLOGUE_BYTES 48 /* of a function that are kept and moved, at most */
-#define PROLOGUE_RIPS  2  /* of its moved instructions that have an operand relative to rip */
-/* What prologue_move() writes at most: each of them gets movabs (10) and a prefix (1), and its
- * operand loses the distance (4). */
-#define PROLOGUE_MOVED (PROLOGUE_BYTES + PROLOGUE_RIPS * 7)
+#define PROLOGUE_RIPS  2  /* of its moved instructions that are relative to rip */
+/* What prologue_move() writes at most: an operand gets movabs (10) and a prefix (1), and loses the
+ * distance (4); of a jump of 6 bytes come 16. */
+#define PROLOGUE_MOVED (PROLOGUE_BYTES + PROLOGUE_RIPS * 10)
 
-/* Instructions with an operand relative to rip, in their order. */
+/* Instructions with an operand relative to rip, and conditional jumps, in their order. */
 struct rip_operands {
 	uint8_t n;
 	struct rip_operand {
 		uint8_t at;    /* offset in the function */
 		uint8_t len;   /* of the instruction */
-		uint8_t rex;   /* where in it its REX prefix is, or would be */
-		uint8_t modrm; /* where in it that byte is; the distance, 4 bytes, is behind it */
+		uint8_t rex;   /* where in it its REX prefix is, or would be; of a jump 0 */
+		uint8_t modrm; /* where in it that byte is, of a jump the second of its opcode; the
+				* distance, 4 bytes, is behind it */
 	} list[PROLOGUE_RIPS];
 };
 

@@ -134,7 +134,7 @@ static const struct instruction unmovable[] = {
 	{"notrack jmp", CODE("\x3e\xff\xe0")},
 	{"jmp through memory", CODE("\xff\x20")},
 	{"je", CODE("\x74\x40")},
-	{"long je", CODE("\x0f\x84\x00\x01\x00\x00")},
+	{"long je that is said to be likely", CODE("\x3e\x0f\x84\x00\x01\x00\x00")},
 	{"jrcxz", CODE("\xe3\x40")},
 	{"jecxz", CODE("\x67\xe3\x40")},
 	{"xbegin", CODE("\xc7\xf8\x00\x01\x00\x00")},
@@ -328,6 +328,34 @@ static void test_many_by_rip(void **state)
 	memcpy(code + 8, by_r11, 4);
 	p = prologue_find(code, sizeof(code), 0, NEED);
 	assert_refused(&p);
+}
+
+/* A jump on a condition becomes the opposite one over a jump to the same place. */
+static void test_conditions(void **state)
+{
+	static const uint8_t jump[] = {14, 0xff, 0x25, 0, 0, 0, 0};
+	uint8_t code[64], moved[PROLOGUE_MOVED];
+	(void)state;
+	for (size_t before = 0; before < NEED; before++)
+		for (uint8_t condition = 0; condition < 16; condition++) {
+			const uint8_t jcc[] = {0x0f, 0x80 | condition, 0, 1, 0, 0};
+			size_t at = 1 + before;
+			uint64_t to = ADDRESS + at + sizeof(jcc) + 0x100;
+			memset(code, 0x90, sizeof(code));
+			code[0] = 0x55;
+			memcpy(code + at, jcc, sizeof(jcc));
+			struct prologue p = prologue_find(code, sizeof(code), 0, NEED);
+			size_t both = (size_t)p.kept + p.moved;
+			assert_int_equal(p.rips.n, 1);
+			assert_true(prologue_rips_hold(&p.rips, p.kept, both));
+			assert_int_equal(prologue_move(&p.rips, code, both, ADDRESS, moved),
+					 both + 10);
+			assert_memory_equal(moved, code, at);
+			assert_int_equal(moved[at], 0x70 | (condition ^ 1));
+			assert_memory_equal(moved + at + 1, jump, sizeof(jump));
+			assert_memory_equal(moved + at + 8, &to, sizeof(to));
+			assert_memory_equal(moved + at + 16, code + at + 6, both - at - 6);
+		}
 }
 
 /* ---- jumps back ---- */
@@ -610,6 +638,29 @@ __asm__(".pushsection .text\n"
 	"	pop %rbx\n"
 	"	ret\n"
 	"sample_both_end:\n"
+	"sample_check:\n" /* as CPython's loop: what seldom happens is far away */
+	"	endbr64\n"
+	"	push %rbp\n"
+	"	mov %rsp, %rbp\n"
+	"	sub $0x2d0, %rsp\n"
+	"	test %rdi, %rdi\n"
+	"	.byte 0x0f, 0x88\n" /* js */
+	"	.long sample_check_cold - . - 4\n"
+	"	lea 1(%rdi,%rsi,2), %rax\n"
+	"sample_check_on:\n"
+	"	imul $17, %rax, %rax\n"
+	"	xor %rdx, %rax\n"
+	"	add %rcx, %rax\n"
+	"	xor %r8, %rax\n"
+	"	sub %r9, %rax\n"
+	"	add 16(%rbp), %rax\n"
+	"	xor 24(%rbp), %rax\n"
+	"	leave\n"
+	"	ret\n"
+	"sample_check_cold:\n" /* a part of its own, which comes back */
+	"	lea (%rsi,%rdi,4), %rax\n"
+	"	jmp sample_check_on\n"
+	"sample_check_end:\n"
 	".popsection\n"
 	".pushsection .data\n"
 	"	.balign 8\n"
@@ -622,7 +673,7 @@ typedef uint64_t function(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint
 
 extern const uint8_t sample_frame[], sample_frame_end[], sample_saved[], sample_saved_end[],
 	sample_leaf[], sample_leaf_end[], sample_argument[], sample_argument_end[], sample_flag[],
-	sample_flag_end[], sample_both[], sample_both_end[];
+	sample_flag_end[], sample_both[], sample_both_end[], sample_check[], sample_check_end[];
 
 static const struct sample {
 	const char *what;
@@ -638,6 +689,7 @@ static const struct sample {
 	{"argument", sample_argument, sample_argument_end, 0, 1, 16, 7},
 	{"flag", sample_flag, sample_flag_end, 0, 1, 17, 5},
 	{"both", sample_both, sample_both_end, 0, 1, 14, 3},
+	{"check", sample_check, sample_check_end, 4, 5, 19, 5},
 };
 
 static uint64_t call(const uint8_t *code, uint64_t seed)
@@ -731,6 +783,7 @@ int main(void)
 		cmocka_unit_test(test_longest),		cmocka_unit_test(test_cut_anywhere),
 		cmocka_unit_test(test_any_bytes),	cmocka_unit_test(test_run),
 		cmocka_unit_test(test_by_rip),		cmocka_unit_test(test_many_by_rip),
+		cmocka_unit_test(test_conditions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

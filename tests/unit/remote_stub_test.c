@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <cmocka.h>
@@ -158,9 +159,13 @@ static void *look_up(void *handle, const char *name)
 	return *(void **)&f;
 }
 
+/* As glibc's, it does not outlive the thread. */
+static __thread char reason[32];
+
 static char *why(void)
 {
-	return (char *)(uintptr_t) "no such file";
+	strcpy(reason, "no such file");
+	return reason;
 }
 
 /* ---- */
@@ -184,6 +189,7 @@ static void go(void *(*open_fn)(const char *, int))
 				 .dlopen = (uintptr_t)open_fn,
 				 .dlsym = (uintptr_t)look_up,
 				 .dlerror = (uintptr_t)why,
+				 .strdup = (uintptr_t)strdup,
 				 .library = "/a/library.so",
 				 .entry = "its_entry",
 				 .argument = "an argument"};
@@ -242,6 +248,7 @@ static void test_library_does_not_load(void **state)
 	assert_int_equal(words.begun, 1);
 	assert_int_equal(words.entered, STUB_FAILED);
 	assert_string_equal((char *)(uintptr_t)words.error, "no such file");
+	free((void *)(uintptr_t)words.error);
 }
 
 static void test_no_thread(void **state)
