@@ -8,7 +8,7 @@ PAGE_PACKAGES = $(if $(shell command -v npm),,nodejs npm)
 BUILD_PACKAGES = build-essential g++ clang bpftool libbpf-dev libelf-dev zlib1g-dev libzstd-dev \
 	libyaml-dev libjansson-dev libcapstone-dev libprotobuf-c-dev protobuf-c-compiler libcsv-dev libcap-dev libseccomp-dev libevent-dev libssl-dev libsqlite3-dev libnghttp2-dev \
 	meson ninja-build pkg-config python3 $(PAGE_PACKAGES)
-TEST_PACKAGES = libcmocka-dev openssl libdw-dev libdebuginfod1 protobuf-compiler python3-h2 python3-torch util-linux
+TEST_PACKAGES = libcmocka-dev openssl libdw-dev libdebuginfod1 protobuf-compiler python3-greenlet python3-h2 python3-torch util-linux
 LINT_PACKAGES = clang-format clang-tidy cppcheck libclang-rt-14-dev
 
 .PHONY: all setup setup-test setup-lint setup-kernels test demo dist deb format lint fuzz fuzz-campaign sanitize \

@@ -103,7 +103,7 @@ _Static_assert(sizeof(struct call_site) == 256, "sites are found by number");
 #define CALL_HEADER_BYTES 4096
 #define CALL_THREADS_MOST 64
 #define CALL_RING_BYTES	  (1u << 21)
-#define CALL_SLOT_HEADER  (1u << 15)
+#define CALL_SLOT_HEADER  (3u << 14)
 #define CALL_SLOT_BYTES	  (CALL_SLOT_HEADER + CALL_RING_BYTES)
 #define CALL_HISTS_MOST	  8192	/* of a slot */
 #define CALL_HISTS_INDEX  16384 /* its process's: hash -> place + 1 */
@@ -181,6 +181,7 @@ _Static_assert(sizeof(struct call_open) == 96, "shared with traced processes");
 #define CALL_PYTHON_OPEN 1024 /* the outermost; what is deeper the process alone knows */
 struct call_python_open {
 	__u64 start;
+	__u64 frame; /* the process's own affair */
 	__u32 code;  /* its number */
 	__u32 timed; /* as of struct call_open */
 };

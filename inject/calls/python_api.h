@@ -40,6 +40,7 @@ struct python_allocator { /* PyMemAllocatorEx */
 	X(int, is_initialized, (void), "Py_IsInitialized")                                         \
 	X(const char *, version, (void), "Py_GetVersion")                                          \
 	X(PyInterpreterState *, main_interpreter, (void), "PyInterpreterState_Main")               \
+	X(PyThreadState *, thread, (void), "PyThreadState_Get")                                    \
 	X(PyThreadState *, first_thread, (PyInterpreterState *), "PyInterpreterState_ThreadHead")  \
 	X(PyThreadState *, next_thread, (PyThreadState *), "PyThreadState_Next")                   \
 	X(PyThreadState *, swap_thread, (PyThreadState *), "PyThreadState_Swap")                   \

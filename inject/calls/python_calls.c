@@ -2,8 +2,9 @@
  * function is entered or resumed, and popped when it returns or yields; then one record goes into
  * the thread's ring.
  *
- * The interpreter tells the end of a call by its code alone. It is that of the innermost open call
- * of this code: others lie above it where a thread has several stacks (greenlets), and stay.
+ * The interpreter tells the end of a call by its code; by its frame it is known from others of the
+ * same function. Where no frames are known it is that of the innermost open call of this code.
+ * Others lie above it where a thread has several stacks (greenlets), and stay.
  *
  * The outermost open calls are where eacgm can read them, the rest in memory of the process. */
 #include "python_calls.h"
@@ -185,7 +186,7 @@ static uint64_t begin_timing(struct call_thread *t)
 	return ticks_now();
 }
 
-void python_enter(struct call_thread *t, uint32_t code)
+void python_enter(struct call_thread *t, uint32_t code, uint64_t frame)
 {
 	uint64_t began = begin_timing(t);
 	if (!has_room(t)) {
@@ -193,6 +194,7 @@ void python_enter(struct call_thread *t, uint32_t code)
 		return;
 	}
 	struct call_python_open *o = open_at(t, t->python_depth);
+	o->frame = frame;
 	o->code = code;
 	o->timed = 0;
 	set_depth(t, t->python_depth + 1);
@@ -201,17 +203,22 @@ void python_enter(struct call_thread *t, uint32_t code)
 		o->timed = (uint32_t)(o->start - began) | 1;
 }
 
+static inline bool is_call(const struct call_python_open *o, uint32_t code, uint64_t frame)
+{
+	return o->code == code && o->frame == frame;
+}
+
 static void timed_leave(struct call_slot *slot, uint32_t entry_ticks, uint64_t end)
 {
 	slot->timed_ticks += entry_ticks + (ticks_now() - end);
 	__atomic_store_n(&slot->timed, slot->timed + 1, __ATOMIC_RELAXED);
 }
 
-void python_leave(struct call_thread *t, uint32_t code)
+void python_leave(struct call_thread *t, uint32_t code, uint64_t frame)
 {
 	uint64_t end = ticks_now();
 	uint32_t depth = t->python_depth, at = depth;
-	while (at && open_at(t, at - 1)->code != code)
+	while (at && !is_call(open_at(t, at - 1), code, frame))
 		at--;
 	if (!at) {
 		if (depth)

@@ -11,12 +11,13 @@ struct call_thread *python_thread(bool begins);
 /* Whether eacgm wants no more. */
 bool python_has_stopped(void);
 
-/* A function is entered, or resumed. */
-void python_enter(struct call_thread *t, uint32_t code);
+/* A function is entered, or resumed. frame: a number that no other open call of its thread has; 0
+ * where there is none to be had. */
+void python_enter(struct call_thread *t, uint32_t code, uint64_t frame);
 
 /* It returns, yields, or an exception leaves it. One that was entered before anybody looked is
  * nobody's. */
-void python_leave(struct call_thread *t, uint32_t code);
+void python_leave(struct call_thread *t, uint32_t code, uint64_t frame);
 
 /* All that is open goes on unseen. */
 void python_lose_sight(struct call_thread *t);

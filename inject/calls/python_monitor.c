@@ -2,6 +2,7 @@
  * the interpreter have it. Where a function is not to be told, its places are switched off. */
 #include "python_calls.h"
 #include "python_codes.h"
+#include "python_frame.h"
 #include "python_ways.h"
 
 #define TOOL "eacgm"
@@ -31,9 +32,9 @@ static PyObject *told(PyObject *const *args, ssize_t n, bool enters, bool local)
 	if (code == PYTHON_CODE_SKIPPED)
 		return never_again(local);
 	if (code != PYTHON_CODE_LOST && enters)
-		python_enter(t, code);
+		python_enter(t, code, python_frame_now());
 	else if (code != PYTHON_CODE_LOST)
-		python_leave(t, code);
+		python_leave(t, code, python_frame_now());
 	return give(python.none);
 }
 
@@ -108,6 +109,7 @@ bool python_begin_monitoring(void)
 	if (!monitoring)
 		return false;
 	python.hold(monitoring);
+	python_frame_begin();
 	disable = python.attribute(monitoring, "DISABLE");
 	PyObject *events = python.attribute(monitoring, "events");
 	int tool = disable && events ? take_tool() : -1;

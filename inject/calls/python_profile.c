@@ -124,9 +124,9 @@ static void tell(struct call_thread *t, PyObject *frame, int what)
 	if (code == PYTHON_CODE_SKIPPED || code == PYTHON_CODE_LOST)
 		return;
 	if (what == PROFILE_CALL)
-		python_enter(t, code);
+		python_enter(t, code, (uint64_t)(uintptr_t)frame);
 	else
-		python_leave(t, code);
+		python_leave(t, code, (uint64_t)(uintptr_t)frame);
 }
 
 static int on_profile(PyObject *self, PyObject *frame, int what, PyObject *arg)

@@ -125,6 +125,35 @@ for how, python in (("a profile function", BY_PROFILE), ("sys.monitoring", BY_MO
         expect(of(rec, "fib") == 15 and of(rec, "killed") == 1, "calls: %r" % counts_of(rec))
 
 
+def have_greenlet():
+    everyone = [SYSTEM] if os.access(SYSTEM, os.X_OK) else []
+    return [exe for exe in [*everyone, *PYTHONS.values()] if pythons.switches_stacks(exe)]
+
+
+@test("several stacks in a thread (greenlet): each call has its own end, and none stays open", 120)
+def _(t):
+    found = have_greenlet()
+    if not found:
+        skip("no Python here has greenlet")
+    for python in found:
+        rec = same_as_untraced(t, [python, JOB, "greenlets"])
+        expect(rec.ran.status == 0, "%s: %s" % (python, rec.ran))
+        expect(of(rec, "held") == of(rec, "in_stack") == 2 * 201 and rec.lost() == 0,
+               "%s: %r" % (python, counts_of(rec)))
+        by_thread = collections.defaultdict(list)
+        for call in rec.calls:
+            if call["name"] == "held":
+                by_thread[call["tid"]].append((call["start_ns"],
+                                               call["start_ns"] + call["duration_ns"]))
+        expect(len(by_thread) == 2, "threads: %r" % by_thread.keys())
+        for calls in by_thread.values():
+            calls.sort()
+            ends = [end for _start, end in calls]
+            expect(ends == sorted(ends), "%s: ends are not in the order of calls" % python)
+        lost = rec.report["recording"].get("lost_by_cause", {})
+        expect(not any("inside" in cause for cause in lost), "%s: %r" % (python, lost))
+
+
 @test("files are chosen by globs, of names and of paths; what is skipped is skipped")
 def _(t):
     python = python_of("system")

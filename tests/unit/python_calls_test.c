@@ -94,12 +94,12 @@ static size_t records(void)
 static void test_nesting(void **state)
 {
 	(void)state;
-	python_enter(&thread, 5);
-	python_enter(&thread, 6);
+	python_enter(&thread, 5, 0);
+	python_enter(&thread, 6, 0);
 	assert_int_equal(slot.python_depth, 2);
 	assert_int_equal(slot.python[1].code, 6);
-	python_leave(&thread, 6);
-	python_leave(&thread, 5);
+	python_leave(&thread, 6, 0);
+	python_leave(&thread, 5, 0);
 	assert_int_equal(records(), 2);
 	assert_record(0, 6, 1, CALL_NESTED);
 	assert_record(1, 5, 0, 0);
@@ -109,7 +109,7 @@ static void test_nesting(void **state)
 static void test_entered_before(void **state)
 {
 	(void)state;
-	python_leave(&thread, 5);
+	python_leave(&thread, 5, 0);
 	assert_int_equal(records(), 0);
 	assert_int_equal(slot.unmatched, 0);
 }
@@ -118,20 +118,38 @@ static void test_entered_before(void **state)
 static void test_switched_stacks(void **state)
 {
 	(void)state;
-	python_enter(&thread, 1);
-	python_enter(&thread, 2);
-	python_enter(&thread, 3);
-	python_leave(&thread, 2);
+	python_enter(&thread, 1, 0);
+	python_enter(&thread, 2, 0);
+	python_enter(&thread, 3, 0);
+	python_leave(&thread, 2, 0);
 	assert_int_equal(slot.python_depth, 2);
 	assert_int_equal(slot.python[1].code, 3);
-	python_leave(&thread, 9);
+	python_leave(&thread, 9, 0);
 	assert_int_equal(slot.unmatched, 1);
-	python_leave(&thread, 1);
-	python_leave(&thread, 3);
+	python_leave(&thread, 1, 0);
+	python_leave(&thread, 3, 0);
 	assert_int_equal(records(), 3);
 	assert_record(0, 2, 1, CALL_NESTED);
 	assert_record(1, 1, 0, 0);
 	assert_record(2, 3, 0, 0);
+}
+
+/* Of two calls of one function the one whose frame it is. */
+static void test_switched_stacks_of_one_function(void **state)
+{
+	(void)state;
+	python_enter(&thread, 1, 10);
+	python_enter(&thread, 1, 20);
+	uint64_t second = slot.python[1].start;
+	python_leave(&thread, 1, 30);
+	assert_int_equal(slot.unmatched, 1);
+	python_leave(&thread, 1, 10);
+	assert_int_equal(slot.python_depth, 1);
+	assert_int_equal(slot.python[0].start, second);
+	python_leave(&thread, 1, 20);
+	assert_int_equal(records(), 2);
+	assert_record(0, 1, 0, 0);
+	assert_record(1, 1, 0, 0);
 }
 
 /* Deeper than what eacgm can read, and than a record can say. */
@@ -140,10 +158,10 @@ static void test_deep(void **state)
 	const uint32_t n = 5000;
 	(void)state;
 	for (uint32_t i = 1; i <= n; i++)
-		python_enter(&thread, i);
+		python_enter(&thread, i, 0);
 	assert_int_equal(slot.python_depth, n);
 	for (uint32_t i = n; i; i--)
-		python_leave(&thread, i);
+		python_leave(&thread, i, 0);
 	assert_int_equal(records(), n);
 	assert_record(0, n, UINT8_MAX, CALL_NESTED);
 	assert_record(n - 1, 1, 0, 0);
@@ -154,8 +172,8 @@ static void test_full_ring(void **state)
 {
 	(void)state;
 	for (uint32_t i = 0; i < CALL_RING_BYTES / 32 + 10; i++) {
-		python_enter(&thread, 1);
-		python_leave(&thread, 1);
+		python_enter(&thread, 1, 0);
+		python_leave(&thread, 1, 0);
 	}
 	assert_int_equal(slot.full, 10);
 	assert_int_equal(looked, 10);
@@ -168,8 +186,8 @@ static void test_full_ring(void **state)
 static void test_lost_sight(void **state)
 {
 	(void)state;
-	python_enter(&thread, 1);
-	python_enter(&thread, 2);
+	python_enter(&thread, 1, 0);
+	python_enter(&thread, 2, 0);
 	python_lose_sight(&thread);
 	assert_int_equal(records(), 2);
 	assert_record(0, 2, 1, CALL_NESTED | CALL_OPEN);
@@ -270,10 +288,19 @@ static void test_long_glob(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_nesting),    TEST(test_entered_before), TEST(test_switched_stacks),
-		TEST(test_deep),       TEST(test_full_ring),	  TEST(test_lost_sight),
-		TEST(test_no_slot),    TEST(test_stopped),	  TEST(test_codes),
-		TEST(test_long_texts), TEST(test_filter),	  TEST(test_long_glob),
+		TEST(test_nesting),
+		TEST(test_entered_before),
+		TEST(test_switched_stacks),
+		TEST(test_switched_stacks_of_one_function),
+		TEST(test_deep),
+		TEST(test_full_ring),
+		TEST(test_lost_sight),
+		TEST(test_no_slot),
+		TEST(test_stopped),
+		TEST(test_codes),
+		TEST(test_long_texts),
+		TEST(test_filter),
+		TEST(test_long_glob),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -222,6 +222,43 @@ def threads():
         print("child", os.waitpid(pid, 0)[1])
 
 
+def held(n):
+    """Called in many stacks of a thread at a time, and left in the order of calls."""
+    import greenlet
+    greenlet.getcurrent().parent.switch(n)
+    if n % 3 == 2:
+        raise Odd
+    return fib(n)
+
+
+def in_stack(n):
+    try:
+        return sum(map(held, (n,)))
+    except Odd:
+        return -1
+
+
+def greenlets():
+    """In each of two threads 20 calls of held that overlap, ten times."""
+    import greenlet
+
+    def rounds():
+        for _i in range(10):
+            stacks = [greenlet.greenlet(in_stack) for _n in range(20)]
+            for n, stack in enumerate(stacks):
+                stack.switch(n % 7)
+            said.append(sum(stack.switch() for stack in stacks))
+        killed_one = greenlet.greenlet(in_stack)
+        killed_one.switch(1)
+        killed_one.throw()
+    said = []
+    t = threading.Thread(target=rounds)
+    t.start()
+    rounds()
+    t.join()
+    print(said)
+
+
 def own_profiler():
     import cProfile
     fib(5)  # 15
