@@ -131,6 +131,16 @@ static uint32_t cut(const char *text, size_t most)
 	return (uint32_t)n;
 }
 
+/* Threads of a free-threaded interpreter come at a time. 0: there are no more. */
+static uint32_t take_number(void)
+{
+	uint32_t n = __atomic_load_n(&next_code, __ATOMIC_RELAXED);
+	while (n != UINT32_MAX && !__atomic_compare_exchange_n(&next_code, &n, n + 1, true,
+							       __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+	return n == UINT32_MAX ? 0 : n;
+}
+
 uint32_t python_tell_code(struct call_thread *t, const char *name, const char *file, uint32_t line)
 {
 	union {
@@ -144,10 +154,8 @@ uint32_t python_tell_code(struct call_thread *t, const char *name, const char *f
 	memcpy(text, name, head->name_bytes);
 	memcpy(text + head->name_bytes, file, head->file_bytes);
 	head->nargs = (uint8_t)((head->name_bytes + head->file_bytes + 7) / 8);
-	head->code = next_code;
-	if (next_code == UINT32_MAX || !put(t, out.words, sizeof(*head) / 8 + head->nargs))
-		return 0;
-	return next_code++;
+	head->code = take_number();
+	return head->code && put(t, out.words, sizeof(*head) / 8 + head->nargs) ? head->code : 0;
 }
 
 /* ---- open calls ---- */

@@ -3,6 +3,7 @@
 #include "python_codes.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "python_filter.h"
 
@@ -67,14 +68,30 @@ static uint32_t tell(struct call_thread *t, PyObject *code)
 	return number;
 }
 
-/* An error that is on its way is the job's, and stays. */
+/* The interpreter does not guard the place where its threads run at a time (3.13, free-threaded).
+ * A forked child does not wait for a thread of its parent. */
+static bool keep(PyObject *code, void *what)
+{
+	static uint32_t holder;
+	uint32_t own = (uint32_t)getpid(), seen = 0;
+	while (!__atomic_compare_exchange_n(&holder, &seen, own, false, __ATOMIC_ACQUIRE,
+					    __ATOMIC_RELAXED))
+		if (seen == own)
+			seen = 0;
+	bool ok = !python.code_set_extra(code, place, what);
+	__atomic_store_n(&holder, 0, __ATOMIC_RELEASE);
+	return ok;
+}
+
+/* An error that is on its way is the job's, and stays. Two threads may meet it at a time: then it
+ * has two numbers, which are the same function's. */
 static uint32_t meet(struct call_thread *t, PyObject *code)
 {
 	PyObject *type, *value, *trace;
 	python.error_fetch(&type, &value, &trace);
 	uint32_t number = tell(t, code);
 	void *kept = number ? (void *)((uintptr_t)number << 1) : SKIPPED;
-	if (number != PYTHON_CODE_LOST && python.code_set_extra(code, place, kept)) {
+	if (number != PYTHON_CODE_LOST && !keep(code, kept)) {
 		python.error_clear();
 		number = PYTHON_CODE_LOST; /* no memory: it would be told each time */
 	}

@@ -65,7 +65,7 @@ def compare(wanted, seen, rec):
     expect(rec.lost() == 0, "lost: %r" % rec.report["recording"])
 
 
-for version in VERSIONS:
+for version in (*VERSIONS, *sorted(v for v in PYTHONS if v.endswith("t"))):
     @test("calls of each function: as many as cProfile counts, Python %s" % version)
     def _(t, version=version):
         python = python_of(version)
@@ -96,7 +96,8 @@ def same_as_untraced(t, cmd, *options):
     return rec
 
 
-for how, python in (("a profile function", BY_PROFILE), ("sys.monitoring", BY_MONITORING)):
+for how, python in (("a profile function", BY_PROFILE), ("sys.monitoring", BY_MONITORING),
+                    *(("sys.monitoring, " + v, PYTHONS[v]) for v in PYTHONS if v.endswith("t"))):
     @test("threads, threads of threads, and forked children: by %s" % how)
     def _(t, python=python):
         if not python:
