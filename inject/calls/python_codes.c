@@ -68,9 +68,41 @@ static uint32_t tell(struct call_thread *t, PyObject *code)
 	return number;
 }
 
-/* The interpreter does not guard the place where its threads run at a time (3.13, free-threaded).
- * A forked child does not wait for a thread of its parent. */
-static bool keep(PyObject *code, void *what)
+/* 0: it is none that this process has told. */
+static uint32_t number_of(void *kept)
+{
+	uint32_t number = (uint32_t)((uintptr_t)kept >> 1);
+	return number && python_code_is_told(number) ? number : 0;
+}
+
+static void *kept_of(PyObject *code)
+{
+	void *kept = NULL;
+	if (python.code_extra(code, place, &kept))
+		python.error_clear();
+	return kept;
+}
+
+/* Returns the number that the code has from here on. No memory: none, it would be told each time.
+ */
+static uint32_t keep_first(PyObject *code, uint32_t number)
+{
+	void *kept = kept_of(code);
+	if (kept == SKIPPED)
+		return PYTHON_CODE_SKIPPED;
+	if (number_of(kept))
+		return number_of(kept);
+	kept = number == PYTHON_CODE_SKIPPED ? SKIPPED : (void *)((uintptr_t)number << 1);
+	if (!python.code_set_extra(code, place, kept))
+		return number;
+	python.error_clear();
+	return PYTHON_CODE_LOST;
+}
+
+/* Two threads of a free-threaded interpreter may meet a code at a time, and 3.13 does not guard the
+ * place then. Who comes second takes the number of the first, so that a call ends under the one
+ * that it began with. A forked child does not wait for a thread of its parent. */
+static uint32_t keep(PyObject *code, uint32_t number)
 {
 	static uint32_t holder;
 	uint32_t own = (uint32_t)getpid(), seen = 0;
@@ -78,34 +110,28 @@ static bool keep(PyObject *code, void *what)
 					    __ATOMIC_RELAXED))
 		if (seen == own)
 			seen = 0;
-	bool ok = !python.code_set_extra(code, place, what);
+	number = keep_first(code, number);
 	__atomic_store_n(&holder, 0, __ATOMIC_RELEASE);
-	return ok;
+	return number;
 }
 
-/* An error that is on its way is the job's, and stays. Two threads may meet it at a time: then it
- * has two numbers, which are the same function's. */
+/* An error that is on its way is the job's, and stays. */
 static uint32_t meet(struct call_thread *t, PyObject *code)
 {
 	PyObject *type, *value, *trace;
 	python.error_fetch(&type, &value, &trace);
 	uint32_t number = tell(t, code);
-	void *kept = number ? (void *)((uintptr_t)number << 1) : SKIPPED;
-	if (number != PYTHON_CODE_LOST && !keep(code, kept)) {
-		python.error_clear();
-		number = PYTHON_CODE_LOST; /* no memory: it would be told each time */
-	}
+	if (number != PYTHON_CODE_LOST)
+		number = keep(code, number);
 	python.error_restore(type, value, trace);
 	return number;
 }
 
 uint32_t python_code_number(struct call_thread *t, PyObject *code)
 {
-	void *kept = NULL;
-	if (python.code_extra(code, place, &kept))
-		python.error_clear();
+	void *kept = kept_of(code);
 	if (kept == SKIPPED)
 		return PYTHON_CODE_SKIPPED;
-	uint32_t number = (uint32_t)((uintptr_t)kept >> 1);
-	return number && python_code_is_told(number) ? number : meet(t, code);
+	uint32_t number = number_of(kept);
+	return number ? number : meet(t, code);
 }

@@ -106,6 +106,16 @@ for how, python in (("a profile function", BY_PROFILE), ("sys.monitoring", BY_MO
         expect(of(rec, "fib") == 22 * 177 + 3 * 67, "fib: %d, lost %r" % (
             of(rec, "fib"), rec.report["recording"].get("lost_by_cause")))
 
+    @test("functions that threads meet at a time have one number: by %s" % how)
+    def _(t, python=python):
+        if not python:
+            skip("no Python that has it is here")
+        rec = same_as_untraced(t, [python, JOB, "at_once"])
+        made = [n for key, n in counts_of(rec).items() if key.startswith("made_")]
+        lost = rec.report["recording"].get("lost_by_cause", {})
+        expect(made == 1500 * [12] and "inside_unmatched" not in lost, "calls %r, %r" % (
+            collections.Counter(made), lost))
+
     @test("a profiler of the job's own: by %s" % how)
     def _(t, python=python):
         if not python:

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "debug_offsets.h"
 #include "elf_builder.h"
 #include "symbolize/cpython_frames.h"
 
@@ -117,6 +118,49 @@ static void test_debug_offsets(void **state)
 	make_image(fields, 0x030d00f0, true);
 	assert_int_equal(cpython_frames_from_offsets(fields, sizeof(fields), &told, &e), 0);
 	assert_int_equal(told.code_copies, 0);
+}
+
+static void check_real(const uint64_t *words, size_t bytes, uint32_t version)
+{
+	struct py_lines_layout lines, known_lines;
+	struct py_frames told, known;
+	struct err e;
+
+	assert_int_equal(words[1], version);
+	assert_int_equal(cpython_frames_from_offsets(words, bytes, &told, &e), 0);
+	assert_int_equal(cpython_frames(version, &known, &e), 0);
+	assert_memory_equal(&told, &known, sizeof(told));
+	assert_int_equal(cpython_lines_layout_from_offsets(words, bytes, &lines, &e), 0);
+	assert_int_equal(cpython_lines_layout(version, &known_lines, &e), 0);
+	assert_memory_equal(&lines, &known_lines, sizeof(lines));
+	/* inject/calls/python_frame.c */
+	assert_int_equal(words[version >= 0x030e0000 ? 26 : 23], known.thread_frame);
+}
+
+static void test_real_debug_offsets(void **state)
+{
+	struct py_lines_layout lines;
+	struct py_frames told;
+	struct err e;
+
+	(void)state;
+	check_real(offsets_3_13_0, sizeof(offsets_3_13_0), 0x030d00f0);
+	check_real(offsets_3_14_8, sizeof(offsets_3_14_8), 0x030e08f0);
+	assert_int_equal(
+		cpython_frames_from_offsets(offsets_3_13_15t, sizeof(offsets_3_13_15t), &told, &e),
+		0);
+	assert_int_equal(told.interpreters_head, 632);
+	assert_int_equal(told.thread_frame, 72);
+	assert_int_equal(told.frame_instruction, 56);
+	assert_int_equal(told.frame_boundary, 70);
+	assert_int_equal(told.code_instructions, 200 + 16);
+	assert_int_equal(told.code_copies, 0);
+	assert_int_equal(cpython_lines_layout_from_offsets(offsets_3_13_15t,
+							   sizeof(offsets_3_13_15t), &lines, &e),
+			 0);
+	assert_int_equal(lines.code_lines, 136 + 16);
+	assert_int_equal(lines.bytes_size, 16 + 16);
+	assert_int_equal(lines.bytes_data, 32 + 16);
 }
 
 static void test_debug_offsets_refused(void **state)
@@ -350,6 +394,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_versions),
 		cmocka_unit_test(test_debug_offsets),
+		cmocka_unit_test(test_real_debug_offsets),
 		cmocka_unit_test(test_debug_offsets_refused),
 		cmocka_unit_test(test_lines_of_file),
 		cmocka_unit_test(test_headers),

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "debug_offsets.h"
 #include "elf_builder.h"
 #include "interpreter_files.h"
 #include "symbolize/cpython.h"
@@ -152,6 +153,37 @@ static void test_debug_offsets(void **state)
 	assert_int_equal(told.state_ascii_shift, 12);
 	debug_offsets(fields, 0x030d00f0, true);
 	assert_int_equal(cpython_layout_from_offsets(fields, sizeof(fields), &told, &e), 0);
+	assert_int_equal(told.state_kind_shift, 2);
+}
+
+/* What real interpreters say is what the tables have; of a free-threaded build it is the same,
+ * behind a head of 32 bytes in the place of 16. */
+static void test_real_debug_offsets(void **state)
+{
+	struct py_layout told, known;
+	struct err e;
+
+	(void)state;
+	assert_int_equal(
+		cpython_layout_from_offsets(offsets_3_13_0, sizeof(offsets_3_13_0), &told, &e), 0);
+	assert_int_equal(cpython_layout(0x030d00f0, &known, &e), 0);
+	assert_same_layout(&told, &known);
+	assert_int_equal(
+		cpython_layout_from_offsets(offsets_3_14_8, sizeof(offsets_3_14_8), &told, &e), 0);
+	assert_int_equal(cpython_layout(0x030e08f0, &known, &e), 0);
+	assert_same_layout(&told, &known);
+	assert_int_equal(
+		cpython_layout_from_offsets(offsets_3_13_15t, sizeof(offsets_3_13_15t), &told, &e),
+		0);
+	assert_int_equal(told.frame_code, 0);
+	assert_int_equal(told.code_firstlineno, 68 + 16);
+	assert_int_equal(told.code_filename, 112 + 16);
+	assert_int_equal(told.code_name, 120 + 16);
+	assert_int_equal(told.code_qualname, 128 + 16);
+	assert_int_equal(told.str_length, 16 + 16);
+	assert_int_equal(told.str_state, 32 + 16);
+	assert_int_equal(told.str_ascii_data, 40 + 16);
+	assert_int_equal(told.str_compact_data, 56 + 16);
 	assert_int_equal(told.state_kind_shift, 2);
 }
 
@@ -422,7 +454,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_utf8),	      cmocka_unit_test(test_layout_bounds),
 		cmocka_unit_test(test_debug_offsets), cmocka_unit_test(test_debug_offsets_refused),
-		cmocka_unit_test(test_version),	      cmocka_unit_test(test_interpreters),
+		cmocka_unit_test(test_version),	      cmocka_unit_test(test_real_debug_offsets),
+		cmocka_unit_test(test_interpreters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

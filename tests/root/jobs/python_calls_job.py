@@ -222,6 +222,25 @@ def threads():
         print("child", os.waitpid(pid, 0)[1])
 
 
+def at_once():
+    """Twelve calls of each of 1,500 functions, which six threads meet at a time."""
+    made, begin = {}, threading.Barrier(6)
+    for i in range(1500):
+        exec(compile("def made_%d(): pass" % i, "made", "exec"), made)
+    functions = [made["made_%d" % i] for i in range(1500)]
+
+    def run():
+        for _i in range(2):
+            begin.wait()
+            for f in functions:
+                f()
+    ts = [threading.Thread(target=run) for _i in range(6)]
+    for t in ts:
+        t.start()
+    for t in ts:
+        t.join()
+
+
 def held(n):
     """Called in many stacks of a thread at a time, and left in the order of calls."""
     import greenlet
