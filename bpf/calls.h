@@ -569,7 +569,7 @@ SEC("uprobe")
 int inside_stack(struct pt_regs *ctx)
 {
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
-	if (frozen || !thread_enter())
+	if (frozen || !is_followed(pid_tgid >> 32))
 		return 0;
 	struct rec_stack *r = stack_begin(pid_tgid >> 32);
 	if (!r)
@@ -602,7 +602,7 @@ int inside_stack(struct pt_regs *ctx)
 SEC("uprobe")
 int inside_text(struct pt_regs *ctx)
 {
-	if (frozen || !thread_enter())
+	if (frozen || !is_followed(bpf_get_current_pid_tgid() >> 32))
 		return 0;
 	__u64 how = READ_REGISTER(ctx, rdx);
 	struct arg_desc a = {.fetch = (__u8)how, .layout = (__u8)(how >> 8)};

@@ -53,8 +53,11 @@
  * Its `stop` is set. */
 #define CALL_ATTACHED "eacgm_call_attached"
 /* u32: 0 until the process is to tell its calls, which children that it has by then do not. */
-#define CALL_GO		  "eacgm_call_go"
-#define CALL_HEADER	  "eacgm_call_header"
+#define CALL_GO	    "eacgm_call_go"
+#define CALL_HEADER "eacgm_call_header"
+/* u32: not 0 where the process may switch the stack that a thread runs on (greenlet), so that a
+ * frame below the stack pointer may come back. */
+#define CALL_SWITCHES	  "eacgm_call_switches"
 #define CALL_FOLDER_BYTES 480
 /* A function that is called where a call's stack is to be taken: struct rec_mark of wire/event.h.
  */
@@ -103,7 +106,7 @@ _Static_assert(sizeof(struct call_site) == 256, "sites are found by number");
 #define CALL_HEADER_BYTES 4096
 #define CALL_THREADS_MOST 64
 #define CALL_RING_BYTES	  (1u << 21)
-#define CALL_SLOT_HEADER  (3u << 14)
+#define CALL_SLOT_HEADER  (3u << 15)
 #define CALL_SLOT_BYTES	  (CALL_SLOT_HEADER + CALL_RING_BYTES)
 #define CALL_HISTS_MOST	  8192	/* of a slot */
 #define CALL_HISTS_INDEX  16384 /* its process's: hash -> place + 1 */
@@ -186,6 +189,8 @@ struct call_python_open {
 	__u32 timed; /* as of struct call_open */
 };
 
+#define CALL_PARKED_MOST 512 /* of a thread, where stacks are switched (CALL_SWITCHES) */
+
 struct call_slot {
 	__u32 state; /* enum call_slot_state */
 	__u32 tid;
@@ -207,8 +212,9 @@ struct call_slot {
 	__u64 kept;	   /* calls that are in a histogram and in the ring */
 	struct call_open open[MAX_OPEN_CALLS];
 	__u32 python_depth; /* calls of Python functions that are open */
-	__u32 pad3;
+	__u32 nparked;	    /* calls that are open on stacks which the thread does not run on */
 	struct call_python_open python[CALL_PYTHON_OPEN];
+	struct call_open parked[CALL_PARKED_MOST];
 };
 _Static_assert(__builtin_offsetof(struct call_slot, tail) == 64, "a cache line each");
 _Static_assert(__builtin_offsetof(struct call_slot, depth) == 128, "likewise");

@@ -1,8 +1,9 @@
 /* calls.c - a call begins, and returns: what bpf/calls.h does in the kernel, in the job's own
  * thread. A call is pushed on its thread's stack of open calls and popped when it returns; then one
  * record goes into the thread's ring, or one bucket is counted (hists.c), as the layer's mode says.
- * The stack is kept honest by the stack pointer: a frame below
- * the current one has left, whether it returned or not.
+ * The stack is kept honest by the stack pointer: a frame below the current one has left, whether it
+ * returned or not. Where stacks are switched (CALL_SWITCHES) it is put aside: its frame may come
+ * back, at the same address as others, and is known by when its call began.
  *
  * A signal may come at any place here, and its handler may call what is probed: it finds `busy` set
  * and is not recorded. One that leaves by siglongjmp(3) leaves `busy` behind: it is of a frame
@@ -29,6 +30,7 @@
 struct call_site eacgm_call_sites[CALL_SITES_MOST]
 	__attribute__((visibility("default"), aligned(64)));
 uint32_t eacgm_call_used __attribute__((visibility("default"))) = 0;
+uint32_t eacgm_call_switches __attribute__((visibility("default"))) = 0;
 
 __thread struct call_thread *calls_own;
 __thread uint32_t calls_asked;
@@ -303,11 +305,80 @@ static inline uint32_t depth_of(struct call_slot *s)
 	return s->depth;
 }
 
+static inline uint32_t parked_of(struct call_slot *s)
+{
+	if (unlikely(s->nparked > CALL_PARKED_MOST))
+		s->nparked = 0;
+	return s->nparked;
+}
+
 void calls_drop_all(struct call_thread *t)
 {
 	uint64_t now = ticks_now();
 	while (depth_of(t->slot))
 		drop_top(t, now);
+	while (parked_of(t->slot)) {
+		struct call_open *o = &t->slot->parked[--t->slot->nparked];
+		o->flags |= CALL_UNWOUND;
+		count(&t->slot->no_return);
+		keep_call(t, o, 0, now);
+	}
+}
+
+/* ---- several stacks ---- */
+
+static inline bool switches_stacks(void)
+{
+	return __atomic_load_n(&eacgm_call_switches, __ATOMIC_RELAXED);
+}
+
+static void park_top(struct call_thread *t)
+{
+	struct call_slot *s = t->slot;
+	uint32_t depth = (s->depth - 1) & (MAX_OPEN_CALLS - 1);
+	s->depth = depth;
+	layer_left(s, s->open[depth].layer);
+	if (parked_of(s) < CALL_PARKED_MOST)
+		s->parked[s->nparked++] = s->open[depth];
+	else
+		count(&s->deep);
+}
+
+static inline bool is_frames(const struct call_open *o, const struct call_frame *f)
+{
+	return o->start == f->began && o->sp == (uint64_t)(uintptr_t)&f->return_address &&
+	       o->probe == f->site->probe;
+}
+
+static bool is_open(const struct call_slot *s, const struct call_frame *f)
+{
+	for (uint32_t i = s->depth; i-- > 0;)
+		if (is_frames(&s->open[i], f))
+			return true;
+	return false;
+}
+
+/* The frame's call becomes the innermost open one, where it is still known; what lies above it is
+ * another stack's. */
+static void come_back(struct call_thread *t, const struct call_frame *f)
+{
+	struct call_slot *s = t->slot;
+	if (depth_of(s) && is_open(s, f)) {
+		while (!is_frames(&s->open[s->depth - 1], f))
+			park_top(t);
+		return;
+	}
+	for (uint32_t i = parked_of(s); i-- > 0;) {
+		if (!is_frames(&s->parked[i], f))
+			continue;
+		if (s->depth == MAX_OPEN_CALLS)
+			park_top(t); /* there is room for one: this one's */
+		struct call_open *o = &s->open[s->depth++];
+		*o = s->parked[i];
+		s->parked[i] = s->parked[--s->nparked];
+		s->layer_open[o->layer & (LAYERS_MAX - 1)]++;
+		return;
+	}
 }
 
 /* Whether somebody is at work here whom a signal has interrupted, or we are on another stack. */
@@ -388,8 +459,12 @@ static uint32_t push(struct call_thread *t, struct call_frame *f, uint64_t sp)
 			return 0;
 		}
 		uint64_t now = ticks_now();
-		while (depth_of(slot) && slot->open[slot->depth - 1].sp <= sp)
-			drop_top(t, now);
+		while (depth_of(slot) && slot->open[slot->depth - 1].sp <= sp) {
+			if (switches_stacks())
+				park_top(t);
+			else
+				drop_top(t, now);
+		}
 		depth = slot->depth;
 	}
 	if (unlikely(depth >= MAX_OPEN_CALLS)) {
@@ -412,6 +487,7 @@ static uint32_t push(struct call_thread *t, struct call_frame *f, uint64_t sp)
 	++*layer_open;
 	slot->depth = depth + 1;
 	o->start = ticks_now(); /* last: the call does not pay for its own entry */
+	f->began = o->start;
 	return depth + 1;
 }
 
@@ -499,7 +575,7 @@ int calls_enter(struct call_frame *f)
 
 void calls_leave(const struct call_frame *f)
 {
-	uint64_t end = ticks_now(), sp = (uint64_t)(uintptr_t)&f->return_address;
+	uint64_t end = ticks_now();
 	struct call_thread *t = calls_own;
 	/* a fork's child returns from what its parent entered; or eacgm has gone, whose memory was
 	 * given back, or another is here by now */
@@ -509,10 +585,14 @@ void calls_leave(const struct call_frame *f)
 	struct call_slot *slot = t->slot;
 	uint32_t place = ((uint32_t)f->token - 1) & (MAX_OPEN_CALLS - 1);
 	set_busy(t, (uint64_t)(uintptr_t)f);
+	if (unlikely(switches_stacks())) {
+		come_back(t, f);
+		place = slot->depth ? (slot->depth - 1) & (MAX_OPEN_CALLS - 1) : 0;
+	}
 	while (depth_of(slot) > place + 1)
 		drop_top(t, end);
 	struct call_open *o = &slot->open[place];
-	if (slot->depth != place + 1 || o->sp != sp || o->probe != f->site->probe) {
+	if (slot->depth != place + 1 || !is_frames(o, f)) {
 		count(&slot->unmatched);
 	} else {
 		slot->depth = place;

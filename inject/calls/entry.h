@@ -32,7 +32,7 @@ struct call_frame {
 	uint64_t token;	    /* of who is open, from 1 on, and the thread's generation above; 0: the
 			     * call is not recorded */
 	uint64_t result[2]; /* before the call: the first is its mark */
-	uint64_t pad;
+	uint64_t began;	    /* as of the open call; of those that switch stacks */
 	uint64_t rbp;
 	uint64_t r11;
 	uint64_t return_address;

@@ -281,7 +281,7 @@ static struct call_thread *claim_thread(void)
 static void begin_slot(struct call_slot *slot)
 {
 	uint64_t head = slot->head, tail = slot->tail;
-	slot->depth = slot->python_depth = 0;
+	slot->depth = slot->python_depth = slot->nparked = 0;
 	memset(slot->layer_open, 0, sizeof(slot->layer_open));
 	slot->head = (head > tail ? head : tail) & ~7ULL;
 	__atomic_store_n(&slot->tid, (uint32_t)gettid(), __ATOMIC_RELEASE);

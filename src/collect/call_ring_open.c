@@ -80,6 +80,9 @@ static bool open_calls_of(struct call_rings *r, struct ring_file *f, uint32_t i,
 	uint32_t tid = ring_tid(f, s.tid);
 	for (uint32_t k = 0; s.state == CALL_SLOT_USED && k < s.depth && k < MAX_OPEN_CALLS; k++)
 		open_call(r, f, tid, k, &s.open[k], flags);
+	for (uint32_t k = 0; s.state == CALL_SLOT_USED && k < s.nparked && k < CALL_PARKED_MOST;
+	     k++)
+		open_call(r, f, tid, 0, &s.parked[k], flags);
 	for (uint32_t k = 0;
 	     s.state == CALL_SLOT_USED && k < s.python_depth && k < CALL_PYTHON_OPEN; k++)
 		open_python(r, f, tid, k, &s.python[k], flags);

@@ -15,7 +15,8 @@ struct late {
 };
 
 struct insider {
-	uint64_t sites, islands, entry, used, header, go; /* the library's virtual addresses, */
+	uint64_t sites, islands, entry, used, header, go,
+		switches; /* the library's virtual addresses, */
 	uint64_t islands_offset;
 	uint64_t stack_offset;	      /* of the function where stacks are taken, in the file, */
 	uint64_t text_offset;	      /* and where texts are read */

@@ -19,14 +19,15 @@
 static int find_symbols(struct insider *in, const char *path, struct err *e)
 {
 	struct elf_file *elf;
-	struct elf_symbol sites, islands, entry, used, stack, text, header, go;
+	struct elf_symbol sites, islands, entry, used, stack, text, header, go, switches;
 	int rc = elf_file_open(&elf, path, e);
 	if (rc)
 		return rc;
 	if (elf_file_find(elf, CALL_SITES, &sites) && elf_file_find(elf, CALL_ISLANDS, &islands) &&
 	    elf_file_find(elf, CALL_ENTRY, &entry) && elf_file_find(elf, CALL_USED, &used) &&
 	    elf_file_find(elf, CALL_STACK, &stack) && elf_file_find(elf, CALL_TEXT, &text) &&
-	    elf_file_find(elf, CALL_HEADER, &header) && elf_file_find(elf, CALL_GO, &go)) {
+	    elf_file_find(elf, CALL_HEADER, &header) && elf_file_find(elf, CALL_GO, &go) &&
+	    elf_file_find(elf, CALL_SWITCHES, &switches)) {
 		in->sites = sites.address;
 		in->islands = islands.address;
 		in->islands_offset = islands.file_offset;
@@ -34,6 +35,7 @@ static int find_symbols(struct insider *in, const char *path, struct err *e)
 		in->used = used.address;
 		in->header = header.address;
 		in->go = go.address;
+		in->switches = switches.address;
 		in->stack_offset = stack.file_offset;
 		in->text_offset = text.file_offset;
 	} else {
@@ -324,6 +326,13 @@ static bool is_static(const proc_maps_t *maps)
 	return inode != 0;
 }
 
+/* Before the library that does it runs. */
+static void tell_switches(const struct writing *w)
+{
+	const uint32_t yes = 1;
+	inside_poke(w, w->in->switches + w->bias, &yes, sizeof(yes));
+}
+
 void insider_probe(struct tracer *t, const struct scan *s)
 {
 	char path[64];
@@ -339,6 +348,8 @@ void insider_probe(struct tracer *t, const struct scan *s)
 			snprintf(path, sizeof(path), "/proc/%d/mem", s->pid);
 			w.memory = open(path, O_RDWR | O_CLOEXEC);
 			has_shim = w.memory >= 0 && inside_find_library(&w, &s->kept);
+			if (has_shim && s->switches)
+				tell_switches(&w);
 		}
 		any = true;
 		if (w.memory < 0 && (errno == ENOENT || errno == ESRCH))

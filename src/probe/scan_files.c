@@ -126,16 +126,19 @@ static bool switches_stacks(const char *path)
 	return false;
 }
 
-void scan_exclude_unsafe(struct tracer *t, const struct scan *s)
+void scan_exclude_unsafe(struct tracer *t, struct scan *s)
 {
 	char exe[4096] = "";
 	proc_exe("/proc", s->pid, exe, sizeof(exe));
 	for (size_t i = 0; i < s->files.len; i++) {
 		const struct probed_file *f = s->files.data[i];
 		const struct proc_map *m = &s->maps.data[s->map_of.data[i]];
-		if (switches_stacks(m->path))
+		if (switches_stacks(m->path)) {
+			s->switches = true;
 			exclude(t, s->pid, strrchr(m->path, '/') + 1,
-				"it switches stacks, which return probes do not survive");
+				"it switches stacks, which the kernel's return probes do not "
+				"survive; calls that are told inside of it go on");
+		}
 		if (f->unreadable)
 			exclude(t, s->pid, m->path, "what is in it could not be read");
 		/* a library's hidden unwinder handles its own exceptions; a program's handles all

@@ -17,6 +17,7 @@ struct scan {
 	bool hooked, told, done;
 	bool written;	/* probes inside the process were seen to */
 	bool was_there; /* it had mapped what it has before anything was probed */
+	bool switches;	/* it has mapped what switches stacks */
 	bool outdated;	/* a newer scan of the process has told what it has */
 };
 
@@ -46,7 +47,7 @@ int scan_begin(struct tracer *t, pid_t pid, uint64_t sequence, struct err *e);
 /* scan_files.c: the files that the process has mapped, each opened once; new ones are read. */
 void scan_list_files(struct tracer *t, struct scan *s);
 /* Takes a process that return probes would harm out of tracing. */
-void scan_exclude_unsafe(struct tracer *t, const struct scan *s);
+void scan_exclude_unsafe(struct tracer *t, struct scan *s);
 /* A file that hides its unwinder is not probed, with a note where something of it is wanted. */
 void scan_refuse_hidden(struct tracer *t, struct probed_file *f);
 /* A file that nobody is known to have mapped, hooked before, is probed. */

@@ -170,7 +170,7 @@ static void look(struct call_rings *rings)
 	opens = false;
 	check(told_calls == told);
 	check(told_open - open <=
-	      (uint64_t)CALL_THREADS_MOST * (MAX_OPEN_CALLS + CALL_PYTHON_OPEN));
+	      (uint64_t)CALL_THREADS_MOST * (MAX_OPEN_CALLS + CALL_PARKED_MOST + CALL_PYTHON_OPEN));
 }
 
 /* Where in the ring, and behind all that it held, something can be told anew: a head that is too

@@ -788,6 +788,66 @@ def _(t):
             python, differ(more[1], more[0]), kernel.lost, inside.lost))
 
 
+STACKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "python_calls_job.py")
+
+
+def check_held(what, c):
+    """Each of the overlapping calls of held() has its own end."""
+    expect(not set(c.rec.report["recording"].get("lost_by_cause", {})) &
+           {"inside_unmatched", "inside_no_return"}, "%s: lost %r" % (what, c.lost))
+    by_thread = collections.defaultdict(list)
+    for row in c.rows:
+        if row["name"] == "held":
+            by_thread[row["tid"]].append((row["start_ns"], row["start_ns"] + row["duration_ns"]))
+    expect([len(calls) for calls in by_thread.values()] == [201, 201],
+           "%s: %r, lost %r" % (what, {k: len(v) for k, v in by_thread.items()}, c.lost))
+    for calls in by_thread.values():
+        ends = [end for _start, end in sorted(calls)]
+        expect(ends == sorted(ends), "%s: ends are not in the order of calls" % what)
+
+
+@test("several stacks in a thread (greenlet): calls end with their own frames", 120)
+def _(t):
+    found = [python for python in every_python() if pythons.switches_stacks(python)]
+    if not found:
+        skip("no Python here has greenlet")
+    for python in found:
+        cmd = [python, STACKS, "greenlets"]
+        alone = t.run(cmd)
+        kernel, inside = (
+            Calls(t, t.record(cmd, "--layers", "python", "--profile", "off", "--waits", "off",
+                              *where), layer="python") for where in (KERNEL, INSIDE))
+        for c in (kernel, inside):
+            expect(alone.status == 0 and c.rec.ran.out == alone.out,
+                   "%s: untraced %s, traced %s" % (python, alone, c.rec.ran))
+            expect("switches stacks" in str(c.rec.report["notes"]), "%r" % c.rec.report["notes"])
+        check_held(python, inside)
+
+
+@test("greenlets switch while eacgm comes and goes: the job's results are right", 120)
+def _(t):
+    found = [python for python in every_python() if pythons.switches_stacks(python)]
+    if not found:
+        skip("no Python here has greenlet")
+    for python in found:
+        with open(t.path("out"), "w") as out:
+            job = t.start([python, STACKS, "greenlets_until", t.path("stop")], stdout=out)
+        for i, where in enumerate((KERNEL, INSIDE) * 3):
+            rec = t.start_record("-p", str(job.pid), "--layers", "python", *where,
+                                 out=t.path("%d.eacgm" % i))
+            t.wait_for(lambda rec=rec: rec.poll() is not None or
+                       os.path.exists(rec.recording.path), "something is recorded")
+            t.stop_record(rec)
+            expect(job.poll() is None, "the job has ended: %s" % job.poll())
+        with open(t.path("stop"), "w"):
+            pass
+        t.wait_for(lambda: job.poll() is not None, "the job's end")
+        os.unlink(t.path("stop"))
+        with open(t.path("out")) as f:
+            said = f.read()
+        expect(job.returncode == 0 and said.endswith("all as expected\n"), "%s: %s" % (python, said))
+
+
 @test("another eacgm puts its breakpoints into the same functions: before, and after", 90)
 def _(t):
     options(t)
