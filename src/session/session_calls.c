@@ -98,7 +98,7 @@ static bool has_copy(const char *library, pid_t pid, char *ret, size_t size)
 		found = m->inode && slash && !strcmp(slash + 1, CALL_SHIM) &&
 			tracer_is_copy(library, pid, m);
 		if (found)
-			snprintf(ret, size, "%s", m->path);
+			snprintf(ret, size, "%s", proc_inner_path("/proc", pid, m->path));
 	}
 	proc_maps_free(&maps);
 	return found;

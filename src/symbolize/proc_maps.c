@@ -303,6 +303,16 @@ int proc_exe(const char *root, pid_t pid, char *ret, size_t size)
 	return 0;
 }
 
+const char *proc_inner_path(const char *root, pid_t pid, const char *path)
+{
+	char link[PATH_MAX], target[PATH_MAX];
+
+	snprintf(link, sizeof(link), "%s/%d/root", root, pid);
+	ssize_t n = readlink(link, target, sizeof(target));
+	bool is_below = n > 1 && strncmp(path, target, (size_t)n) == 0 && path[n] == '/';
+	return is_below ? path + n : path;
+}
+
 bool proc_link(const char *root, pid_t pid, const char *exe, const char *comm, char *ret,
 	       size_t size)
 {

@@ -54,6 +54,9 @@ int proc_map_stat(const char *root, pid_t pid, const struct proc_map *m, struct 
 int proc_comm(const char *root, pid_t pid, pid_t tid, char ret[16]);
 int proc_parent(const char *root, pid_t pid, pid_t *ret);
 int proc_exe(const char *root, pid_t pid, char *ret, size_t size);
+/* Its path as the process has it, of one that we read in its mappings: /proc puts the process's
+ * root before it, where that is another (chroot). Within path. */
+const char *proc_inner_path(const char *root, pid_t pid, const char *path);
 /* The path of an executable by the name that the process has, where that is a link to it in the
  * same folder: redis-server, which is redis-check-rdb. False: it is none. */
 bool proc_link(const char *root, pid_t pid, const char *exe, const char *comm, char *ret,

@@ -190,6 +190,25 @@ static void test_names(void **state)
 	assert_int_equal(proc_exe(root, 555, exe, sizeof(exe)), -ESRCH);
 }
 
+static void test_inner_path(void **state)
+{
+	char link[256];
+
+	(void)state;
+	snprintf(link, sizeof(link), "%s/107", root);
+	assert_int_equal(mkdir(link, 0755), 0);
+	snprintf(link, sizeof(link), "%s/107/root", root);
+	assert_int_equal(symlink("/srv/other", link), 0);
+	assert_string_equal(proc_inner_path(root, 107, "/srv/other/lib/a.so"), "/lib/a.so");
+	assert_string_equal(proc_inner_path(root, 107, "/srv/others/a.so"), "/srv/others/a.so");
+	assert_string_equal(proc_inner_path(root, 107, "/srv/other"), "/srv/other");
+	assert_string_equal(proc_inner_path(root, 555, "/lib/a.so"), "/lib/a.so");
+	assert_string_equal(proc_inner_path("/proc", getpid(), "/lib/a.so"), "/lib/a.so");
+	unlink(link);
+	snprintf(link, sizeof(link), "%s/107", root);
+	rmdir(link);
+}
+
 static int compare_pids(const void *a, const void *b)
 {
 	return *(const pid_t *)a - *(const pid_t *)b;
@@ -285,7 +304,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_maps),	     cmocka_unit_test(test_open_checked),
 		cmocka_unit_test(test_names),	     cmocka_unit_test(test_lists),
-		cmocka_unit_test(test_this_process),
+		cmocka_unit_test(test_this_process), cmocka_unit_test(test_inner_path),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
