@@ -49,6 +49,10 @@ struct writing {
 bool inside_peek(const struct writing *w, uint64_t address, void *ret, size_t len);
 bool inside_poke(const struct writing *w, uint64_t address, const void *data, size_t len);
 
+/* The process has mapped what switches stacks: calls that are told inside of it are to survive it.
+ * Before that library runs, or before they are told. */
+void inside_tell_switches(const struct writing *w);
+
 /* Finds the library among the process's mappings, and how many of its sites are in use. */
 bool inside_find_library(struct writing *w, const proc_maps_t *maps);
 

@@ -326,8 +326,7 @@ static bool is_static(const proc_maps_t *maps)
 	return inode != 0;
 }
 
-/* Before the library that does it runs. */
-static void tell_switches(const struct writing *w)
+void inside_tell_switches(const struct writing *w)
 {
 	const uint32_t yes = 1;
 	inside_poke(w, w->in->switches + w->bias, &yes, sizeof(yes));
@@ -349,7 +348,7 @@ void insider_probe(struct tracer *t, const struct scan *s)
 			w.memory = open(path, O_RDWR | O_CLOEXEC);
 			has_shim = w.memory >= 0 && inside_find_library(&w, &s->kept);
 			if (has_shim && s->switches)
-				tell_switches(&w);
+				inside_tell_switches(&w);
 		}
 		any = true;
 		if (w.memory < 0 && (errno == ENOENT || errno == ESRCH))

@@ -117,7 +117,7 @@ static void exclude(struct tracer *t, pid_t pid, const char *file, const char *w
 		tracer_all_off(t);
 }
 
-static bool switches_stacks(const char *path)
+bool scan_switches_stacks(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	for (size_t k = 0; slash && k < sizeof(stack_switchers) / sizeof(char *); k++)
@@ -133,7 +133,7 @@ void scan_exclude_unsafe(struct tracer *t, struct scan *s)
 	for (size_t i = 0; i < s->files.len; i++) {
 		const struct probed_file *f = s->files.data[i];
 		const struct proc_map *m = &s->maps.data[s->map_of.data[i]];
-		if (switches_stacks(m->path)) {
+		if (scan_switches_stacks(m->path)) {
 			s->switches = true;
 			exclude(t, s->pid, strrchr(m->path, '/') + 1,
 				"it switches stacks, which the kernel's return probes do not "
@@ -179,7 +179,7 @@ void scan_tell_known(struct tracer *t, struct probed_file *f)
 {
 	struct known_file key = known_file_of(f->device, f->inode);
 	if (f->known || f->fd < 0 || f->unguarded || f->unreadable || f->facts.hides_unwinder ||
-	    switches_stacks(f->path) || is_probed_inside(f))
+	    scan_switches_stacks(f->path) || is_probed_inside(f))
 		return;
 	uint8_t how = has_stacks(f) ? KNOWN_WITH_STACKS : KNOWN_FILE;
 	f->known = !bpf_map_update_elem(bpf_map__fd(t->bpf->maps.known_files), &key, &how, BPF_ANY);

@@ -48,6 +48,8 @@ int scan_begin(struct tracer *t, pid_t pid, uint64_t sequence, struct err *e);
 void scan_list_files(struct tracer *t, struct scan *s);
 /* Takes a process that return probes would harm out of tracing. */
 void scan_exclude_unsafe(struct tracer *t, struct scan *s);
+/* Whether a library of that path does. */
+bool scan_switches_stacks(const char *path);
 /* A file that hides its unwinder is not probed, with a note where something of it is wanted. */
 void scan_refuse_hidden(struct tracer *t, struct probed_file *f);
 /* A file that nobody is known to have mapped, hooked before, is probed. */
