@@ -11,7 +11,7 @@
  *
  * The jump scan sees only the bytes that it is given, and only direct jumps: a jump table
  * or a jump from another function (a .cold part) into the first instructions is not seen.
- * Compilers make neither into a function's prologue. */
+ * Compilers make neither into a function's prologue, as long as that has no jump to such a part. */
 #include "symbolize/insn.h"
 
 #include <errno.h>

@@ -141,11 +141,14 @@ static bool add_condition(struct rip_operands *rips, const cs_insn *insn, size_t
 	return true;
 }
 
-/* Whether it may run elsewhere; what has to be changed for that is added. */
-static bool add_moved(csh handle, struct rip_operands *rips, const cs_insn *insn, size_t at)
+/* Whether it may run elsewhere; what has to be changed for that is added. covered: up to where
+ * other bytes will stand. A jump on a condition has nothing of them behind it: a part of the
+ * function that lies apart (.cold) comes back to there, and is not seen by the scan for jumps. */
+static bool add_moved(csh handle, struct rip_operands *rips, const cs_insn *insn, size_t at,
+		      size_t covered)
 {
 	if (is_long_condition(insn))
-		return add_condition(rips, insn, at);
+		return at + insn->size >= covered && add_condition(rips, insn, at);
 	return may_move(handle, insn) && (!has_rip(insn) || add_rip(rips, insn, at));
 }
 
@@ -169,7 +172,7 @@ static struct prologue find(csh handle, cs_insn *insn, const uint8_t *code, size
 		if (!cs_disasm_iter(handle, &p, &rest, &address, insn))
 			return refuse("it is too short");
 		has_r11 |= uses_r11(insn);
-		if (!add_moved(handle, &ret.rips, insn, end))
+		if (!add_moved(handle, &ret.rips, insn, end, kept + need))
 			return refuse("its first instructions cannot be moved");
 	}
 	if (has_r11 && ret.rips.n)

@@ -338,6 +338,8 @@ static void test_conditions(void **state)
 	(void)state;
 	for (size_t before = 0; before < NEED; before++)
 		for (uint8_t condition = 0; condition < 16; condition++) {
+			/* what follows it is not covered: a .cold part may come back to there */
+			bool may = before + 6 >= NEED;
 			const uint8_t jcc[] = {0x0f, 0x80 | condition, 0, 1, 0, 0};
 			size_t at = 1 + before;
 			uint64_t to = ADDRESS + at + sizeof(jcc) + 0x100;
@@ -346,6 +348,10 @@ static void test_conditions(void **state)
 			memcpy(code + at, jcc, sizeof(jcc));
 			struct prologue p = prologue_find(code, sizeof(code), 0, NEED);
 			size_t both = (size_t)p.kept + p.moved;
+			if (!may) {
+				assert_refused(&p);
+				continue;
+			}
 			assert_int_equal(p.rips.n, 1);
 			assert_true(prologue_rips_hold(&p.rips, p.kept, both));
 			assert_int_equal(prologue_move(&p.rips, code, both, ADDRESS, moved),
