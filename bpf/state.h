@@ -24,6 +24,7 @@ const volatile bool walks_mappings;   /* the kernel lists mappings to programs (
 const volatile bool yields_on_guard;  /* programs may keep a task (6.3) */
 const volatile __u32 patience = 1;    /* bounds of what tasks are held are so many times as long */
 const volatile __u64 granted_most_ns; /* while user space works on a file of the task's own */
+const volatile bool tells_inside;     /* targets may tell their calls themselves */
 const volatile bool counts_hits;      /* how often each probe is come by: hits.h */
 
 /* ---- written by user space while running ---- */

@@ -184,7 +184,7 @@ _Static_assert(sizeof(struct call_open) == 96, "shared with traced processes");
 #define CALL_PYTHON_OPEN 1024 /* the outermost; what is deeper the process alone knows */
 struct call_python_open {
 	__u64 start;
-	__u64 frame; /* the process's own affair */
+	__u64 frame; /* its address; of no use to others */
 	__u32 code;  /* its number */
 	__u32 timed; /* as of struct call_open */
 };
@@ -215,6 +215,7 @@ struct call_slot {
 	__u32 nparked;	    /* calls that are open on stacks which the thread does not run on */
 	struct call_python_open python[CALL_PYTHON_OPEN];
 	struct call_open parked[CALL_PARKED_MOST];
+	__u64 parked_at[CALL_PARKED_MOST]; /* ticks: until when each was the thread's, at least */
 };
 _Static_assert(__builtin_offsetof(struct call_slot, tail) == 64, "a cache line each");
 _Static_assert(__builtin_offsetof(struct call_slot, depth) == 128, "likewise");

@@ -305,11 +305,18 @@ static inline uint32_t depth_of(struct call_slot *s)
 	return s->depth;
 }
 
-static inline uint32_t parked_of(struct call_slot *s)
+static inline uint32_t parked_of(const struct call_slot *s)
 {
-	if (unlikely(s->nparked > CALL_PARKED_MOST))
-		s->nparked = 0;
-	return s->nparked;
+	return s->nparked < CALL_PARKED_MOST ? s->nparked : CALL_PARKED_MOST;
+}
+
+/* Nobody knows when, or whether, it left: at the latest that is known it was open. */
+static void tell_parked(struct call_thread *t, uint32_t i)
+{
+	struct call_open o = t->slot->parked[i];
+	o.flags |= CALL_UNWOUND;
+	count(&t->slot->no_return);
+	keep_call(t, &o, 0, t->slot->parked_at[i]);
 }
 
 void calls_drop_all(struct call_thread *t)
@@ -317,11 +324,9 @@ void calls_drop_all(struct call_thread *t)
 	uint64_t now = ticks_now();
 	while (depth_of(t->slot))
 		drop_top(t, now);
-	while (parked_of(t->slot)) {
-		struct call_open *o = &t->slot->parked[--t->slot->nparked];
-		o->flags |= CALL_UNWOUND;
-		count(&t->slot->no_return);
-		keep_call(t, o, 0, now);
+	for (uint32_t n = parked_of(t->slot); n-- > 0;) {
+		t->slot->nparked = n;
+		tell_parked(t, n);
 	}
 }
 
@@ -332,16 +337,29 @@ static inline bool switches_stacks(void)
 	return __atomic_load_n(&eacgm_call_switches, __ATOMIC_RELAXED);
 }
 
+static uint32_t oldest_parked(const struct call_slot *s)
+{
+	uint32_t oldest = 0;
+	for (uint32_t i = 1; i < CALL_PARKED_MOST; i++)
+		if (s->parked_at[i] < s->parked_at[oldest])
+			oldest = i;
+	return oldest;
+}
+
+/* An exception may have ended it, or its stack may come back. Where there is no room, who waits for
+ * longest is told. */
 static void park_top(struct call_thread *t)
 {
 	struct call_slot *s = t->slot;
-	uint32_t depth = (s->depth - 1) & (MAX_OPEN_CALLS - 1);
+	uint32_t depth = s->depth ? (s->depth - 1) & (MAX_OPEN_CALLS - 1) : 0, n = parked_of(s);
+	uint32_t at = n < CALL_PARKED_MOST ? n : oldest_parked(s);
 	s->depth = depth;
 	layer_left(s, s->open[depth].layer);
-	if (parked_of(s) < CALL_PARKED_MOST)
-		s->parked[s->nparked++] = s->open[depth];
-	else
-		count(&s->deep);
+	if (at < n)
+		tell_parked(t, at);
+	s->parked[at] = s->open[depth];
+	s->parked_at[at] = ticks_now();
+	s->nparked = at < n ? n : n + 1;
 }
 
 static inline bool is_frames(const struct call_open *o, const struct call_frame *f)
@@ -350,12 +368,13 @@ static inline bool is_frames(const struct call_open *o, const struct call_frame 
 	       o->probe == f->site->probe;
 }
 
-static bool is_open(const struct call_slot *s, const struct call_frame *f)
+/* How many calls lie above the frame's; MAX_OPEN_CALLS: it is not among them. */
+static uint32_t calls_above(const struct call_slot *s, uint32_t depth, const struct call_frame *f)
 {
-	for (uint32_t i = s->depth; i-- > 0;)
-		if (is_frames(&s->open[i], f))
-			return true;
-	return false;
+	for (uint32_t above = 0; above < depth; above++)
+		if (is_frames(&s->open[depth - 1 - above], f))
+			return above;
+	return MAX_OPEN_CALLS;
 }
 
 /* The frame's call becomes the innermost open one, where it is still known; what lies above it is
@@ -363,20 +382,25 @@ static bool is_open(const struct call_slot *s, const struct call_frame *f)
 static void come_back(struct call_thread *t, const struct call_frame *f)
 {
 	struct call_slot *s = t->slot;
-	if (depth_of(s) && is_open(s, f)) {
-		while (!is_frames(&s->open[s->depth - 1], f))
+	uint32_t above = calls_above(s, depth_of(s), f), n = parked_of(s);
+	if (above < MAX_OPEN_CALLS) {
+		while (above-- > 0)
 			park_top(t);
 		return;
 	}
-	for (uint32_t i = parked_of(s); i-- > 0;) {
+	for (uint32_t i = n; i-- > 0;) {
 		if (!is_frames(&s->parked[i], f))
 			continue;
-		if (s->depth == MAX_OPEN_CALLS)
+		struct call_open o = s->parked[i];
+		s->parked[i] = s->parked[n - 1];
+		s->parked_at[i] = s->parked_at[n - 1];
+		s->nparked = n - 1;
+		if (depth_of(s) == MAX_OPEN_CALLS)
 			park_top(t); /* there is room for one: this one's */
-		struct call_open *o = &s->open[s->depth++];
-		*o = s->parked[i];
-		s->parked[i] = s->parked[--s->nparked];
-		s->layer_open[o->layer & (LAYERS_MAX - 1)]++;
+		uint32_t depth = depth_of(s) & (MAX_OPEN_CALLS - 1);
+		s->open[depth] = o;
+		__atomic_store_n(&s->depth, depth + 1, __ATOMIC_RELEASE);
+		s->layer_open[o.layer & (LAYERS_MAX - 1)]++;
 		return;
 	}
 }

@@ -11,8 +11,8 @@ struct call_thread *python_thread(bool begins);
 /* Whether eacgm wants no more. */
 bool python_has_stopped(void);
 
-/* A function is entered, or resumed. frame: a number that no other open call of its thread has; 0
- * where there is none to be had. */
+/* A function is entered, or resumed. frame: its address, which no other call that goes on
+ * has (one that was lost to view may have had it); 0 where there is none to be had. */
 void python_enter(struct call_thread *t, uint32_t code, uint64_t frame);
 
 /* It returns, yields, or an exception leaves it. One that was entered before anybody looked is

@@ -2,6 +2,7 @@
  * (PEP 523, co_extra): it goes with the object, whose address another may have later. */
 #include "python_codes.h"
 
+#include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -110,6 +111,8 @@ static uint32_t keep(PyObject *code, uint32_t number)
 					    __ATOMIC_RELAXED))
 		if (seen == own)
 			seen = 0;
+		else
+			sched_yield(); /* the holder may wait for this CPU */
 	number = keep_first(code, number);
 	__atomic_store_n(&holder, 0, __ATOMIC_RELEASE);
 	return number;

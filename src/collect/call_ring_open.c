@@ -26,11 +26,12 @@ static bool count_left(struct call_rings *r, const struct rec_call *c, uint8_t k
 	       (mode == MODE_TAIL && c->dur_ns >= r->settings->thresholds_ns[c->probe]);
 }
 
+/* end_ns: until when it is known to have been open. */
 static void open_call(struct call_rings *r, const struct ring_file *f, uint32_t tid, uint32_t depth,
-		      const struct call_open *o, uint8_t flags)
+		      const struct call_open *o, uint64_t end_ns, uint8_t flags)
 {
-	uint64_t now_ns = r->now.ns, start_ns = ring_time_ns(r, f, o->start);
-	if (o->probe >= MAX_PROBES || o->nargs > MAX_ARGS || start_ns > now_ns)
+	uint64_t start_ns = ring_time_ns(r, f, o->start);
+	if (o->probe >= MAX_PROBES || o->nargs > MAX_ARGS || start_ns > end_ns)
 		return;
 	struct rec_call call = {
 		.kind = REC_CALL,
@@ -41,7 +42,7 @@ static void open_call(struct call_rings *r, const struct ring_file *f, uint32_t 
 		.tgid = f->pid,
 		.tid = tid,
 		.start_ns = start_ns,
-		.dur_ns = now_ns - start_ns,
+		.dur_ns = end_ns - start_ns,
 	};
 	memcpy(call.args, o->args, sizeof(call.args));
 	if (!(flags & CALL_UNWOUND) || count_left(r, &call, o->keep))
@@ -69,6 +70,16 @@ static void open_python(struct call_rings *r, const struct ring_file *f, uint32_
 	r->events.on_call(r->events.ctx, &call, 0);
 }
 
+/* Put aside: its stack may come back, as long as the process lives. */
+static void parked_call(struct call_rings *r, const struct ring_file *f, uint32_t tid,
+			const struct call_slot *s, uint32_t k, uint8_t flags)
+{
+	uint64_t at_ns = ring_time_ns(r, f, s->parked_at[k]), now_ns = r->now.ns;
+	if (s->parked[k].sp) /* else there is none: others may write to the file */
+		open_call(r, f, tid, 0, &s->parked[k],
+			  flags & CALL_UNWOUND && at_ns < now_ns ? at_ns : now_ns, flags);
+}
+
 /* flags: what these calls have besides. False where no slot from here on was ever used. */
 static bool open_calls_of(struct call_rings *r, struct ring_file *f, uint32_t i, uint8_t flags)
 {
@@ -79,10 +90,10 @@ static bool open_calls_of(struct call_rings *r, struct ring_file *f, uint32_t i,
 		return s.state != CALL_SLOT_FREE;
 	uint32_t tid = ring_tid(f, s.tid);
 	for (uint32_t k = 0; s.state == CALL_SLOT_USED && k < s.depth && k < MAX_OPEN_CALLS; k++)
-		open_call(r, f, tid, k, &s.open[k], flags);
+		open_call(r, f, tid, k, &s.open[k], r->now.ns, flags);
 	for (uint32_t k = 0; s.state == CALL_SLOT_USED && k < s.nparked && k < CALL_PARKED_MOST;
 	     k++)
-		open_call(r, f, tid, 0, &s.parked[k], flags);
+		parked_call(r, f, tid, &s, k, flags);
 	for (uint32_t k = 0;
 	     s.state == CALL_SLOT_USED && k < s.python_depth && k < CALL_PYTHON_OPEN; k++)
 		open_python(r, f, tid, k, &s.python[k], flags);

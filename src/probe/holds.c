@@ -15,10 +15,12 @@
 #include "probe/tracer_impl.h"
 
 /* What a process is held while a file that it brought is looked into. On a host that has just
- * started PyTorch's come from the disk, which takes more than two seconds; who starts a job can
- * wait for it, as its own loading would; in one that runs others may wait for it. */
+ * started PyTorch's come from the disk, which takes more than two seconds. Nobody waits for a job
+ * in its first minutes, which would pass with the disk as well; for one that runs others may wait.
+ */
 #define GRANTED_NS	    2000000000ULL
 #define GRANTED_STARTING_NS 10000000000ULL
+#define STARTING_NS	    120000000000ULL
 
 #define BEAT_NS 100000000 /* HEARTBEAT_MOST_NS of bpf/hold.h has room for a host that stutters */
 
@@ -98,7 +100,8 @@ void tracer_answer_unwind(struct tracer *t, uint64_t sequence)
 uint64_t holds_granted_ns(const struct tracer *t)
 {
 	uint64_t patience = t->opts.patience ? t->opts.patience : 1;
-	return t->opts.starts_targets ? GRANTED_STARTING_NS : GRANTED_NS * patience;
+	bool starts = t->opts.starts_targets && monotonic_ns() - t->opened_ns < STARTING_NS;
+	return starts ? GRANTED_STARTING_NS : GRANTED_NS * patience;
 }
 
 void tracer_grant(struct tracer *t, uint64_t sequence, uint64_t ns)

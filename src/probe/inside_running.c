@@ -280,7 +280,7 @@ static bool open_process(struct work *k, pid_t pid, proc_maps_t *maps, struct er
 		return false;
 	}
 	for (size_t i = 0; i < maps->len; i++)
-		if (scan_switches_stacks(maps->data[i].path))
+		if (scan_copies_stacks(maps->data[i].path))
 			inside_tell_switches(&k->w);
 	const struct proc_map *m = proc_map_at(maps, inside_island_at(&k->w, 0));
 	k->code_low = m ? m->start : 0;

@@ -347,7 +347,7 @@ void insider_probe(struct tracer *t, const struct scan *s)
 			snprintf(path, sizeof(path), "/proc/%d/mem", s->pid);
 			w.memory = open(path, O_RDWR | O_CLOEXEC);
 			has_shim = w.memory >= 0 && inside_find_library(&w, &s->kept);
-			if (has_shim && s->switches)
+			if (has_shim && s->copies_stacks)
 				inside_tell_switches(&w);
 		}
 		any = true;

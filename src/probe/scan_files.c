@@ -95,8 +95,9 @@ void scan_list_files(struct tracer *t, struct scan *s)
 
 /* Libraries that run code on stacks of their own making. The kernel takes a thread's
  * pending return probes for one stack: a switch in between makes a call return to where
- * another was called from. */
-static const char *const stack_switchers[] = {"_greenlet*.so*", "libboost_context*.so*",
+ * another was called from. greenlet copies what it switches from and to the thread's own stack. */
+#define STACK_COPIER "_greenlet*.so*"
+static const char *const stack_switchers[] = {STACK_COPIER, "libboost_context*.so*",
 					      "libboost_coroutine*.so*", "libboost_fiber*.so*"};
 
 /* Takes a process out of tracing for good, and says why. */
@@ -117,7 +118,13 @@ static void exclude(struct tracer *t, pid_t pid, const char *file, const char *w
 		tracer_all_off(t);
 }
 
-bool scan_switches_stacks(const char *path)
+bool scan_copies_stacks(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash && !fnmatch(STACK_COPIER, slash + 1, 0);
+}
+
+static bool switches_stacks(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	for (size_t k = 0; slash && k < sizeof(stack_switchers) / sizeof(char *); k++)
@@ -133,12 +140,13 @@ void scan_exclude_unsafe(struct tracer *t, struct scan *s)
 	for (size_t i = 0; i < s->files.len; i++) {
 		const struct probed_file *f = s->files.data[i];
 		const struct proc_map *m = &s->maps.data[s->map_of.data[i]];
-		if (scan_switches_stacks(m->path)) {
-			s->switches = true;
+		s->copies_stacks |= scan_copies_stacks(m->path);
+		if (switches_stacks(m->path))
 			exclude(t, s->pid, strrchr(m->path, '/') + 1,
-				"it switches stacks, which the kernel's return probes do not "
-				"survive; calls that are told inside of it go on");
-		}
+				t->opts.inside
+					? "it switches stacks, which the kernel's return probes do "
+					  "not survive; what is told inside of it is told"
+					: "it switches stacks, which return probes do not survive");
 		if (f->unreadable)
 			exclude(t, s->pid, m->path, "what is in it could not be read");
 		/* a library's hidden unwinder handles its own exceptions; a program's handles all
@@ -179,7 +187,7 @@ void scan_tell_known(struct tracer *t, struct probed_file *f)
 {
 	struct known_file key = known_file_of(f->device, f->inode);
 	if (f->known || f->fd < 0 || f->unguarded || f->unreadable || f->facts.hides_unwinder ||
-	    scan_switches_stacks(f->path) || is_probed_inside(f))
+	    switches_stacks(f->path) || is_probed_inside(f))
 		return;
 	uint8_t how = has_stacks(f) ? KNOWN_WITH_STACKS : KNOWN_FILE;
 	f->known = !bpf_map_update_elem(bpf_map__fd(t->bpf->maps.known_files), &key, &how, BPF_ANY);

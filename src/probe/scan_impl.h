@@ -15,10 +15,10 @@ struct scan {
 	VEC(size_t) map_of;		 /* their mappings */
 	int fresh;			 /* files that were new */
 	bool hooked, told, done;
-	bool written;	/* probes inside the process were seen to */
-	bool was_there; /* it had mapped what it has before anything was probed */
-	bool switches;	/* it has mapped what switches stacks */
-	bool outdated;	/* a newer scan of the process has told what it has */
+	bool written;	    /* probes inside the process were seen to */
+	bool was_there;	    /* it had mapped what it has before anything was probed */
+	bool copies_stacks; /* it has mapped what puts other stacks in the place of its own */
+	bool outdated;	    /* a newer scan of the process has told what it has */
 };
 
 /* A process that is to be looked at later. */
@@ -48,8 +48,8 @@ int scan_begin(struct tracer *t, pid_t pid, uint64_t sequence, struct err *e);
 void scan_list_files(struct tracer *t, struct scan *s);
 /* Takes a process that return probes would harm out of tracing. */
 void scan_exclude_unsafe(struct tracer *t, struct scan *s);
-/* Whether a library of that path does. */
-bool scan_switches_stacks(const char *path);
+/* Whether a library of that path puts other stacks in the place of a thread's own. */
+bool scan_copies_stacks(const char *path);
 /* A file that hides its unwinder is not probed, with a note where something of it is wanted. */
 void scan_refuse_hidden(struct tracer *t, struct probed_file *f);
 /* A file that nobody is known to have mapped, hooked before, is probed. */

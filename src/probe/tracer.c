@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "parser/parser.h"
 #include "probe/definers.h"
 #include "probe/inside_write.h"
@@ -77,6 +78,8 @@ static void set_configuration(struct tracer *t)
 	b->rodata->target_cgroup_level = t->opts.cgroup_level;
 	b->rodata->own_tgid = (uint32_t)getpid();
 	b->rodata->patience = t->opts.patience ? t->opts.patience : 1;
+	b->rodata->tells_inside = t->opts.inside != NULL;
+	t->opened_ns = monotonic_ns();
 	b->rodata->granted_most_ns = holds_granted_ns(t);
 	b->rodata->takes_stacks = t->opts.stacks;
 	b->rodata->stops_at_samples = t->opts.stops_at_samples;

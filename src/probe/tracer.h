@@ -54,19 +54,18 @@ struct tracer_options {
 	uint32_t ring_bytes;  /* per CPU, 0 = by the number of CPUs */
 	const char *btf_path; /* NULL = the running kernel's */
 	uint32_t patience;    /* tasks are held up to so many times as long as usual; 0 = 1 */
-	bool starts_targets; /* none of them has begun: a library that they bring may take longer to
-				read */
-	bool with_empty;     /* load the empty programs too (bench/) */
-	bool without_guard;  /* go on where exceptions cannot be protected */
-	bool allocators;     /* also allocators above the driver's, call by call */
-	bool stacks;	     /* calls of entries with `stack` carry theirs */
-	uint32_t sample_hz;  /* stacks at each tick of the CPU clock, 0 = none */
-	bool waits;	     /* stacks where threads stop running */
-	bool counts_waits;   /* how long threads wait, and why (wire/waits.h) */
-	bool counts_stalls;  /* what the kernel takes of CPU time (wire/stalls.h); with counts_waits
-			      */
-	bool disk_io;	     /* what processes have disks do */
-	bool sockets;	     /* TCP connections of targets can be asked for */
+	bool starts_targets;  /* none has begun yet: at first, what they bring may take longer */
+	bool with_empty;      /* load the empty programs too (bench/) */
+	bool without_guard;   /* go on where exceptions cannot be protected */
+	bool allocators;      /* also allocators above the driver's, call by call */
+	bool stacks;	      /* calls of entries with `stack` carry theirs */
+	uint32_t sample_hz;   /* stacks at each tick of the CPU clock, 0 = none */
+	bool waits;	      /* stacks where threads stop running */
+	bool counts_waits;    /* how long threads wait, and why (wire/waits.h) */
+	bool counts_stalls; /* what the kernel takes of CPU time (wire/stalls.h); with counts_waits
+			     */
+	bool disk_io;	    /* what processes have disks do */
+	bool sockets;	    /* TCP connections of targets can be asked for */
 	bool stops_at_samples; /* tests/tools: a sampled process gets SIGSTOP there and then */
 	bool counts_hits;      /* tracer_loads tells how often each probe is come by */
 	const char *inside;  /* path of libeacgm_calls.so, which targets have loaded: calls are told

@@ -32,6 +32,7 @@ struct switching {
 };
 
 struct tracer {
+	uint64_t opened_ns;
 	struct tracer_options opts;
 	struct eacgm_bpf *bpf;
 	struct plan plan;

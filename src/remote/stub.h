@@ -14,7 +14,9 @@ struct stub_words {
 	uint64_t begun; /* by the first piece, as its last act but the return: 1 + pthread_create's
 			 * result */
 	uint64_t entered; /* REMOTE_ENTERED by the library, STUB_FAILED by the second piece */
-	uint64_t error;	  /* a copy of what dlerror said, 0 where it said nothing */
+	uint64_t
+		error; /* a copy of what dlerror said, 0 where it said nothing; it stays, some
+			* hundred bytes of the process's heap for each library that does not load */
 };
 #define STUB_MAGIC  0x31425553474d4341ULL /* "ACMGSUB1" */
 #define STUB_FAILED 2

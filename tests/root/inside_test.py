@@ -824,6 +824,51 @@ def _(t):
         check_held(python, inside)
 
 
+LATER = """import ctypes, greenlet, sys
+function = ctypes.CDLL(sys.argv[1])._Z9t_v2_flagmm
+for i in range(300):
+    function(i, 1)
+"""
+
+
+@test("a library that comes after greenlet is told inside as well", 60)
+def _(t):
+    found = [python for python in every_python() if pythons.switches_stacks(python)]
+    if not found:
+        skip("no Python here has greenlet")
+    c = Calls(t, t.record([found[0], "-c", LATER, LIBRARY], *options(t, *INSIDE)))
+    c.expect_inside()
+    expect(len(c.rows) == 300 and not c.untold(), "%d calls: %r" % (len(c.rows), c.lost))
+
+
+CAUGHT = """import ctypes, sys
+if sys.argv[2] == "greenlet":
+    import greenlet
+function = ctypes.CDLL(sys.argv[1])._Z10t_v2_catchmm
+for i in range(900):
+    function(2 * i, 1)
+"""
+
+
+@test("calls that exceptions end, where stacks may be switched, are told: as many, none for long", 60)
+def _(t):
+    found = [python for python in every_python() if pythons.switches_stacks(python)]
+    if not found:
+        skip("no Python here has greenlet")
+    without, switches = (
+        Calls(t, t.record([found[0], "-c", CAUGHT, LIBRARY, word], *options(t, *INSIDE)))
+        for word in ("no", "greenlet"))
+    for c in (without, switches):
+        c.expect_inside()
+        expect(not c.untold(), "%r" % c.lost)
+    left, usual = (sorted(row["duration_ns"] for row in c.rows if "unwound" in row["flags"])
+                   for c in (switches, without))
+    expect(switches.names == without.names and len(left) == len(usual) > 512,
+           "%r, without %r; %d left, %d" % (switches.names, without.names, len(left), len(usual)))
+    # those that were told last, when the thread ended, too: the first throw takes long by itself
+    expect(left[-10] < 20 * usual[-10] + 1e6, "%r ns, usually %r" % (left[-10:], usual[-10:]))
+
+
 @test("greenlets switch while eacgm comes and goes: the job's results are right", 120)
 def _(t):
     found = [python for python in every_python() if pythons.switches_stacks(python)]

@@ -1378,6 +1378,7 @@ static void test_open_python(void **state)
 	struct call_python_open open[2] = {{.start = 5, .code = 7}, {.start = 6}};
 	(void)state;
 	begin_thread(&p, 0, 1234);
+	PUT_SLOT(&p, 0, nparked, UINT32_MAX); /* nothing is there */
 	put(&p, slot_at(0) + (off_t)offsetof(struct call_slot, python), open, sizeof(open));
 	PUT_SLOT(&p, 0, python_depth, UINT32_MAX); /* the second has no code, and what follows */
 	call_rings_drain(t.rings);
