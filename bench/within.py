@@ -9,7 +9,8 @@ what is to be measured; one process hardly changes from half a second to the nex
 median over bursts of (median step in the burst) / (mean of the medians of the quiet before and
 behind it), with its bootstrap interval. In the quiet the probes are out. What is there all the time, stacks of samples and counters, is in
 both and so not in the figure. "told" is what the recording's report says that it took of the job's
-CPU time, "measured" the same by the figure and the share of time in bursts.
+CPU time, stacks and counters with it, "measured" the same by the figure and the share of time that
+bursts had.
 
 Loads are those of gpu_overhead.py; `--device cpu` runs them without a GPU. Needs root, and a Python
 with PyTorch."""
@@ -81,9 +82,9 @@ def median_within(steps, begin, end):
 
 
 def ratios_of(steps, windows):
-    """Of each burst, and the medians of the quiets."""
+    """Of every second burst, so that no two share a quiet, and the medians of the quiets."""
     ratios, quiets = [], []
-    for before, burst, behind in zip(windows, windows[1:], windows[2:]):
+    for before, burst, behind in zip(windows[::2], windows[1::2], windows[2::2]):
         on = median_within(steps, burst[0] + EDGE_NS, burst[1] - EDGE_NS)
         off = [median_within(steps, a + AROUND_NS, b - AROUND_NS)
                for a, b in ((before[1], burst[0]), (burst[1], behind[0]))]
@@ -107,11 +108,10 @@ def measure(args, name, job, folder):
         raise Failed("%s: %d bursts, with steps in %d" % (name, len(windows), len(ratios)))
     share = sum(b - a for a, b in windows) / (windows[-1][1] - windows[0][0])
     in_bursts_s = sum(b - a for a, b in windows) / 1e9
-    more = (statistics.median(ratios) - 1) * share
     return {"config": name, "quiet_ms": statistics.median(quiets) / 1e6,
             "ratio": common.interval(ratios), "ratios": ratios, "share": share,
             "calls_s": eacgm.said["calls"] / in_bursts_s, "lost": rec["lost"],
-            "measured": more / (1 + more),
+            "measured": share * (1 - 1 / statistics.median(ratios)),
             "told": rec["overhead"]["cpu_ratio"]}
 
 
