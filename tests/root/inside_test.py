@@ -761,6 +761,13 @@ def every_python():
     return ([PYTHON] if os.path.exists(PYTHON) else []) + list(pythons.found().values())
 
 
+def with_greenlet():
+    ret = [python for python in every_python() if pythons.switches_stacks(python)]
+    if not ret:
+        skip("no Python here has greenlet")
+    return ret
+
+
 def sound(names):
     """Without what is no name: where one was asked for that is no text, the kernel says what lies
     there, or nothing."""
@@ -808,9 +815,7 @@ def check_held(what, c):
 
 @test("several stacks in a thread (greenlet): calls end with their own frames", 120)
 def _(t):
-    found = [python for python in every_python() if pythons.switches_stacks(python)]
-    if not found:
-        skip("no Python here has greenlet")
+    found = with_greenlet()
     for python in found:
         cmd = [python, STACKS, "greenlets"]
         alone = t.run(cmd)
@@ -833,9 +838,7 @@ for i in range(300):
 
 @test("a library that comes after greenlet is told inside as well", 60)
 def _(t):
-    found = [python for python in every_python() if pythons.switches_stacks(python)]
-    if not found:
-        skip("no Python here has greenlet")
+    found = with_greenlet()
     c = Calls(t, t.record([found[0], "-c", LATER, LIBRARY], *options(t, *INSIDE)))
     c.expect_inside()
     expect(len(c.rows) == 300 and not c.untold(), "%d calls: %r" % (len(c.rows), c.lost))
@@ -852,9 +855,7 @@ for i in range(900):
 
 @test("calls that exceptions end, where stacks may be switched, are told: as many, none for long", 60)
 def _(t):
-    found = [python for python in every_python() if pythons.switches_stacks(python)]
-    if not found:
-        skip("no Python here has greenlet")
+    found = with_greenlet()
     without, switches = (
         Calls(t, t.record([found[0], "-c", CAUGHT, LIBRARY, word], *options(t, *INSIDE)))
         for word in ("no", "greenlet"))
@@ -871,9 +872,7 @@ def _(t):
 
 @test("greenlets switch while eacgm comes and goes: the job's results are right", 120)
 def _(t):
-    found = [python for python in every_python() if pythons.switches_stacks(python)]
-    if not found:
-        skip("no Python here has greenlet")
+    found = with_greenlet()
     for python in found:
         with open(t.path("out"), "w") as out:
             job = t.start([python, STACKS, "greenlets_until", t.path("stop")], stdout=out)

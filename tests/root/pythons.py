@@ -4,6 +4,7 @@ as python3.8 to python3.14, and those that EACGM_TEST_PYTHONS names (files, with
 A file may be a script that executes an interpreter of another root (exec chroot ...): it is asked
 for its version, and has to see the folder of the tests and /tmp under their own names."""
 
+import functools
 import os
 import shutil
 import subprocess
@@ -32,6 +33,7 @@ def _candidates():
     yield from os.environ.get("EACGM_TEST_PYTHONS", "").split(":")
 
 
+@functools.lru_cache(maxsize=None)
 def found():
     """Version -> an interpreter of it, in the order of versions; what is named last counts."""
     by_version = {_version_of(exe): exe for exe in _candidates()}
@@ -39,6 +41,7 @@ def found():
     return dict(sorted(by_version.items(), key=lambda item: int(item[0].rstrip("t")[2:])))
 
 
+@functools.lru_cache(maxsize=None)
 def switches_stacks(exe):
     """Whether it has greenlet."""
     return subprocess.run([exe, "-c", "import greenlet"], stdin=subprocess.DEVNULL,
