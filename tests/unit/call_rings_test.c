@@ -1259,7 +1259,7 @@ static void test_upto_of_next_program(void **state)
 
 static void put_code(struct process *p, uint32_t i, const struct call_code *code, const char *text)
 {
-	uint64_t words[CALL_CODE_MOST / 8 + 1] = {0};
+	uint64_t words[sizeof(*code) / 8 + UINT8_MAX] = {0}; /* also of a forged nargs */
 	memcpy(words, code, sizeof(*code));
 	memcpy((char *)words + sizeof(*code), text, strlen(text));
 	put_words(p, i, words, sizeof(*code) / 8 + code->nargs);
