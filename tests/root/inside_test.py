@@ -762,7 +762,7 @@ def every_python():
 
 
 def with_greenlet():
-    ret = [python for python in every_python() if pythons.switches_stacks(python)]
+    ret = pythons.with_greenlet(PYTHON)
     if not ret:
         skip("no Python here has greenlet")
     return ret

@@ -136,14 +136,9 @@ for how, python in (("a profile function", BY_PROFILE), ("sys.monitoring", BY_MO
         expect(of(rec, "fib") == 15 and of(rec, "killed") == 1, "calls: %r" % counts_of(rec))
 
 
-def have_greenlet():
-    everyone = [SYSTEM] if os.access(SYSTEM, os.X_OK) else []
-    return [exe for exe in [*everyone, *PYTHONS.values()] if pythons.switches_stacks(exe)]
-
-
 @test("several stacks in a thread (greenlet): each call has its own end, and none stays open", 120)
 def _(t):
-    found = have_greenlet()
+    found = pythons.with_greenlet(SYSTEM)
     if not found:
         skip("no Python here has greenlet")
     for python in found:

@@ -42,7 +42,12 @@ def found():
 
 
 @functools.lru_cache(maxsize=None)
-def switches_stacks(exe):
-    """Whether it has greenlet."""
+def _has_greenlet(exe):
     return subprocess.run([exe, "-c", "import greenlet"], stdin=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def with_greenlet(system):
+    """Of that one, where it is there, and of those found, the interpreters that have greenlet."""
+    there = [system] if os.access(system, os.X_OK) else []
+    return [exe for exe in [*there, *found().values()] if _has_greenlet(exe)]
