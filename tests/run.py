@@ -4,9 +4,9 @@ Each test is a program that prints TAP (https://testanything.org): unit tests th
 cmocka, scripts by themselves. A program that crashes, hangs or plans more than it
 reports counts as failed.
 
-Most tests of the tracer wait more than they work, so two of them run at a time. A third lane has
-the time that they leave, for what needs no tracing; once that is done it takes tests of the tracer
-as well. Of those with PyTorch's functions probed (TORCH) one runs at a time: the kernel has its
+Most tests of the tracer wait more than they work, so two of them run at a time, and those that wait
+most of their time (SLEEPERS) in a lane of their own. Another lane has the time that they leave, for
+what needs no tracing; once that is done it takes tests of the tracer as well. Of those with PyTorch's functions probed (TORCH) one runs at a time: the kernel has its
 breakpoints in all processes that map a file, so that each makes the others' attaching take longer.
 Those of ALONE run one by one, and beside them nothing but what waits nearly all the time
 (WAITS); beside those of SERVED_FIRST runs what needs no tracing, while a CPU is idle; those of SOLE
@@ -43,14 +43,21 @@ SERVED_FIRST = {  # they compare two clocks
     "unwind_agreement_test.py", "harm_test.py", "gpu_timeline_test.py",
 }
 SOLE = {"profile_follow_test.py"}  # looks at all that the machine runs
-WAITS = {"outlook_test.py"}
+WAITS = {
+    "agent_listen_test.py", "gpu_timeline_order_test.py", "guest_folder_test.py", "outlook_test.py",
+}
+SLEEPERS = {
+    "agent_api_test.py", "agent_page_test.py", "agent_peers_test.py", "agent_push_test.py",
+    "agent_test.py", "gpu_attach_test.py", "gpu_nccl_test.py", "net_test.py", "privileges_test.py",
+    "readers_test.py", "session_hosts_test.py", "symbols_test.py", "watch_test.py",
+}
 TORCH = {
     "faults_test.py", "flops_test.py", "gpu_ops_test.py", "phases_test.py", "record_detect_test.py",
     "steps_test.py", "torch_test.py",
 }
-LONG = ("inside_test.py", "agent_push_test.py", "watch_test.py", "faults_test.py",
+LONG = ("inside_test.py", "watch_test.py", "agent_test.py", "outlook_test.py", "faults_test.py",
         "gpu_timeline_attach_test.py", "steps_test.py", "phases_test.py", "gpu_ops_test.py",
-        "record_detect_test.py", "hostile_test.py", "gpu_nccl_test.py", "torch_test.py", "crafted_cli_test.py",
+        "record_detect_test.py", "hostile_test.py", "torch_test.py", "crafted_cli_test.py",
         "pace_alarms_test", "score_test.py", "campaign.py", "detector_test")
 
 Outcome = collections.namedtuple("Outcome", "passed failed skipped lines")
@@ -214,7 +221,9 @@ def run_in_lanes(runner, tests):
     apart = those_of(ALONE | SERVED_FIRST | SOLE | WAITS)
     others = [test for test in tests if test not in apart]
     torch = queue_of(those_of(TORCH))
-    traces = queue_of(test for test in others if is_of_root(test) and file_of(test) not in TORCH)
+    sleepers = queue_of(those_of(SLEEPERS))
+    traces = queue_of(test for test in others
+                      if is_of_root(test) and file_of(test) not in TORCH | SLEEPERS)
     long, short = [], []
     for test in others:
         if not is_of_root(test):
@@ -222,7 +231,8 @@ def run_in_lanes(runner, tests):
     short = queue_of(short, IDLE)
     runner.run_while(queue_of(those_of(SERVED_FIRST)), short)
     beside = queue_of(long + [test[:2] for test in short], BESIDE)
-    runner.run_all((torch, traces, beside), (traces, beside), (beside, traces))
+    runner.run_all((torch, traces, beside), (traces, beside, sleepers), (beside, traces),
+                   (sleepers,))
     alone, waits, sole = (queue_of(those_of(names)) for names in (ALONE, WAITS, SOLE))
     runner.run_all((alone, waits), (waits,))
     runner.run_all((sole,))
