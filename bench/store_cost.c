@@ -1,7 +1,10 @@
 /* store_cost.c - what an agent's store takes: a job and the host, a second after the other as fast
  * as it goes, with values that change each second.
  *
- * usage: store_cost FILE.db COUNTERS FUNCTIONS SECONDS
+ * usage: store_cost FILE.db COUNTERS FUNCTIONS SECONDS [FRAMES]
+ *
+ * With FRAMES each ten seconds have a call tree of so many frames, the last of each ten ever
+ * another.
  *
  * Prints a line each hour and at the end: processor time and bytes that were written for each
  * second, and the size of the database. The file must not be there. Not measured: what the thread
@@ -98,6 +101,24 @@ static int write_second(struct store_writer *w, struct store_rollup *r,
 	return rc;
 }
 
+/* Ten frames deep at most. */
+static void tell_tree(struct store_rollup *r, uint64_t second, uint32_t frames)
+{
+	struct store_tree tree = {.pid = PID, .len = frames};
+	if (!frames || second % 10)
+		return;
+	tree.frames = xcalloc(frames, sizeof(*tree.frames));
+	for (uint32_t i = 0; i < frames; i++) {
+		uint64_t name = i % 10 < 9 ? i : i + second % 600 * frames;
+		tree.frames[i] = (struct store_frame){
+			.parent = i % 10 ? i - 1 : 0,
+			.name = xasprintf("function_%" PRIu64 " (/usr/lib/python3/file.py:%u)",
+					  name, i),
+			.own_s = 1.0 / frames};
+	}
+	store_rollup_tree(r, tree);
+}
+
 static void tell(const char *path, uint64_t seconds, double cpu, uint64_t bytes)
 {
 	struct stat st = {0};
@@ -113,8 +134,9 @@ int main(int argc, char **argv)
 	struct store_rollup r = {0};
 	struct live_steps_view steps = {.pid = PID, .kind = "training"};
 	struct err e = {0};
-	if (argc != 5)
+	if (argc != 5 && argc != 6)
 		return 2;
+	uint32_t frames = argc == 6 ? (uint32_t)strtoul(argv[5], NULL, 10) : 0;
 	uint64_t seconds = strtoull(argv[4], NULL, 10);
 	fill(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
 	int rc = sqlite3_open(argv[1], &w.db);
@@ -125,6 +147,7 @@ int main(int argc, char **argv)
 	uint64_t bytes = written(), i;
 	for (i = 1; i <= seconds && rc == SQLITE_OK; i++) {
 		change(&steps, i * SECOND_NS);
+		tell_tree(&r, i, frames);
 		rc = write_second(&w, &r, &steps, i * SECOND_NS);
 		if (i % 3600 == 0 || i == seconds)
 			tell(argv[1], i, cpu_s() - cpu, written() - bytes);

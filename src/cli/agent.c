@@ -244,7 +244,7 @@ static void on_batch(void *ctx, const struct session_view *v)
 		store_state(a, now_ns);
 	pthread_mutex_unlock(&a->lock);
 	if (a->flames)
-		agent_flames_batch(a->flames, v, now_ns);
+		agent_flames_batch(a->flames, a->store, v, now_ns);
 	if (a->profile) /* this thread alone writes the series */
 		agent_profile_batch(a->profile, v, &a->series, now_ns);
 	notify_alive(&a->notify, now_ns); /* what /healthz looks at as well */

@@ -13,8 +13,9 @@
 #include "session/live_samples.h"
 #include "symbolize/demangle.h"
 
-#define EACH_NS	   10000000000ULL /* of a tree */
-#define PARTS_MOST 2000		  /* a frame of less than one part in so many is left out */
+#define EACH_NS	     10000000000ULL /* of a tree */
+#define PARTS_MOST   2000	    /* a frame of less than one part in so many is left out */
+#define PARTS_STORED 500	    /* of what a store gets */
 
 struct kept_frame {
 	uint32_t parent; /* in the same tree; the root's is itself */
@@ -29,7 +30,7 @@ struct kept_tree {
 	struct kept_frame *frames; /* the root first */
 };
 
-struct piece {
+struct flames_piece {
 	uint64_t from_ns, until_ns;
 	VEC(struct kept_tree) trees;
 };
@@ -37,7 +38,7 @@ struct piece {
 struct agent_flames {
 	struct live_samples *samples; /* those of the thread that looks */
 	pthread_mutex_t lock;	      /* of what follows */
-	struct piece pieces[FLAMES_PIECES];
+	struct flames_piece pieces[FLAMES_PIECES];
 	size_t first, len; /* a ring */
 	size_t bytes;
 	struct strtab names;
@@ -53,7 +54,7 @@ struct agent_flames *agent_flames_new(void)
 
 /* ---- pieces ---- */
 
-static struct piece *piece_at(struct agent_flames *f, size_t i)
+static struct flames_piece *piece_at(struct agent_flames *f, size_t i)
 {
 	return &f->pieces[(f->first + i) % FLAMES_PIECES];
 }
@@ -65,7 +66,7 @@ static size_t tree_bytes(const struct kept_tree *t)
 
 static void forget_first(struct agent_flames *f)
 {
-	struct piece *p = piece_at(f, 0);
+	struct flames_piece *p = piece_at(f, 0);
 	for (size_t i = 0; i < p->trees.len; i++) {
 		f->bytes -= tree_bytes(&p->trees.data[i]);
 		free(p->trees.data[i].frames);
@@ -105,13 +106,14 @@ static void add_frame(struct agent_flames *f, struct kept_tree *to, const struct
 						    .total = n->total[0]};
 }
 
-static struct kept_tree kept_of(struct agent_flames *f, const struct calltree *t, uint32_t pid)
+static struct kept_tree kept_of(struct agent_flames *f, const struct calltree *t, uint32_t pid,
+				uint32_t most, int64_t parts)
 {
-	int64_t least = calltree_least(t, FLAMES_FRAMES, PARTS_MOST);
+	int64_t least = calltree_least(t, most, parts);
 	uint32_t *place = xcalloc(t->nodes.len, sizeof(*place)); /* + 1; 0: left out */
 	struct kept_tree ret = {.pid = pid};
-	ret.frames = xcalloc(FLAMES_FRAMES + 1, sizeof(*ret.frames));
-	for (size_t i = 0; i < t->nodes.len && ret.len <= FLAMES_FRAMES; i++) {
+	ret.frames = xcalloc(most + 1, sizeof(*ret.frames));
+	for (size_t i = 0; i < t->nodes.len && ret.len <= most; i++) {
 		const struct calltree_node *n = &t->nodes.data[i];
 		if (i && (n->total[0] < least || !place[n->parent]))
 			continue;
@@ -123,34 +125,54 @@ static struct kept_tree kept_of(struct agent_flames *f, const struct calltree *t
 	return ret;
 }
 
-static void keep_tree(struct agent_flames *f, struct piece *to, const struct calltree *t,
+static void keep_tree(struct agent_flames *f, struct flames_piece *to, const struct calltree *t,
 		      uint32_t pid)
 {
-	if (t->nodes.data[0].total[0] <= 0)
-		return;
-	struct kept_tree kept = kept_of(f, t, pid);
+	struct kept_tree kept = kept_of(f, t, pid, FLAMES_FRAMES, PARTS_MOST);
 	f->bytes += tree_bytes(&kept);
 	*vec_push(&to->trees) = kept;
 }
 
+/* Of totals, parents first, what is a frame's own. */
+static void tell_store(struct agent_flames *f, struct store *store, const struct calltree *t,
+		       uint32_t pid)
+{
+	struct kept_tree kept = kept_of(f, t, pid, FLAMES_STORED, PARTS_STORED);
+	struct store_tree tree = {.pid = pid, .len = kept.len};
+	tree.frames = xcalloc(kept.len, sizeof(*tree.frames));
+	for (uint32_t i = 1; i < kept.len; i++)
+		kept.frames[kept.frames[i].parent].total -= kept.frames[i].total;
+	for (uint32_t i = 0; i < kept.len; i++) {
+		const struct kept_frame *frame = &kept.frames[i];
+		tree.frames[i] = (struct store_frame){
+			.parent = frame->parent,
+			.kind = frame->kind,
+			.name = xstrdup(strtab_get(&f->names, frame->name, NULL)),
+			.own_s = 1e-9 * (double)frame->total};
+	}
+	free(kept.frames);
+	store_tree(store, tree);
+}
+
 /* A place for another piece. */
-static struct piece *begin_piece(struct agent_flames *f, const struct live_samples_piece *of)
+static struct flames_piece *begin_piece(struct agent_flames *f, const struct live_samples_piece *of)
 {
 	pthread_mutex_lock(&f->lock);
 	if (strtab_len(&f->names) > FLAMES_NAMES)
 		forget_all(f);
 	if (f->len == FLAMES_PIECES)
 		forget_first(f);
-	struct piece *ret = piece_at(f, f->len++);
-	*ret = (struct piece){.from_ns = of->from_ns, .until_ns = of->until_ns};
+	struct flames_piece *ret = piece_at(f, f->len++);
+	*ret = (struct flames_piece){.from_ns = of->from_ns, .until_ns = of->until_ns};
 	pthread_mutex_unlock(&f->lock);
 	return ret;
 }
 
 /* Trees are made without the lock: they take time. */
-static void keep_piece(struct agent_flames *f, const struct live_samples_piece *of)
+static void keep_piece(struct agent_flames *f, struct store *store,
+		       const struct live_samples_piece *of)
 {
-	struct piece *to = begin_piece(f, of);
+	struct flames_piece *to = begin_piece(f, of);
 	for (size_t i = 0; i < of->npids; i++) {
 		const struct flame_options o = {.kind = FLAME_CPU,
 						.pid = of->pids[i],
@@ -160,7 +182,11 @@ static void keep_piece(struct agent_flames *f, const struct live_samples_piece *
 		if (flame_make(&tree, of->rows, &o, NULL))
 			continue;
 		pthread_mutex_lock(&f->lock);
-		keep_tree(f, to, &tree, of->pids[i]);
+		bool some = tree.nodes.data[0].total[0] > 0;
+		if (some)
+			keep_tree(f, to, &tree, of->pids[i]);
+		if (some && store)
+			tell_store(f, store, &tree, of->pids[i]);
 		while (f->bytes > FLAMES_BYTES && f->len > 1)
 			forget_first(f);
 		pthread_mutex_unlock(&f->lock);
@@ -168,18 +194,19 @@ static void keep_piece(struct agent_flames *f, const struct live_samples_piece *
 	}
 }
 
-void agent_flames_batch(struct agent_flames *f, const struct session_view *v, uint64_t now_ns)
+void agent_flames_batch(struct agent_flames *f, struct store *store, const struct session_view *v,
+			uint64_t now_ns)
 {
 	if (!live_samples_take(f->samples, v, now_ns))
 		return;
 	const struct live_samples_piece piece = live_samples_piece(f->samples, now_ns);
-	keep_piece(f, &piece);
+	keep_piece(f, store, &piece);
 	live_samples_next(f->samples, now_ns);
 }
 
 /* ---- a stretch ---- */
 
-static const struct kept_tree *tree_of(const struct piece *p, uint32_t pid)
+static const struct kept_tree *tree_of(const struct flames_piece *p, uint32_t pid)
 {
 	for (size_t i = 0; i < p->trees.len; i++)
 		if (p->trees.data[i].pid == pid)
@@ -213,7 +240,7 @@ struct stretch {
 	json_t *pieces;
 };
 
-static void add_piece(struct stretch *s, const struct agent_flames *f, const struct piece *p)
+static void add_piece(struct stretch *s, const struct agent_flames *f, const struct flames_piece *p)
 {
 	const struct kept_tree *t = tree_of(p, s->pid);
 	json_array_append_new(s->pieces,

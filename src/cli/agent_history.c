@@ -11,6 +11,7 @@
 #include "cli/agent.h"
 #include "incident/incident_row.h"
 #include "report/report_anomalies.h"
+#include "report/report_html.h"
 #include "serve/http_query.h"
 #include "store/store_read.h"
 
@@ -20,16 +21,24 @@ static const char above[] = "/api/v1/history";
 
 /* ---- what is asked ---- */
 
-/* "4711/steps" and "4711/series"; the process's number is the store's. */
+/* "4711/steps" and the like; the process's number is the store's. */
 static bool process_topic(const char *rest, struct store_question *q)
 {
+	static const struct {
+		const char *name;
+		enum store_topic topic;
+	} topics[] = {{"/steps", STORE_STEPS}, {"/series", STORE_SERIES}, {"/flame", STORE_CPU}};
 	char *end;
 	long long id = strtoll(rest, &end, 10);
 	if (rest[0] < '0' || rest[0] > '9' || id <= 0)
 		return false;
 	q->process = id;
-	q->topic = !strcmp(end, "/steps") ? STORE_STEPS : STORE_SERIES;
-	return q->topic == STORE_STEPS || !strcmp(end, "/series");
+	for (size_t i = 0; i < sizeof(topics) / sizeof(*topics); i++) {
+		q->topic = topics[i].topic;
+		if (!strcmp(end, topics[i].name))
+			return true;
+	}
+	return false;
 }
 
 static bool kind_topic(const char *kind, struct store_question *q)
@@ -186,6 +195,18 @@ static void put_kinds(json_t *answer)
 	}
 }
 
+static void put_flame(json_t *answer, struct calltree *tree)
+{
+	json_t *left_out = json_array();
+	bool some = tree->nodes.data[0].total[0] > 0;
+	tree->title = xasprintf("CPU time of process %lld",
+				(long long)whole_of(json_object_get(answer, "process"), "pid"));
+	tree->unit = "ns";
+	json_object_set_new(answer, "flame",
+			    some ? report_html_flame(tree, "cpu", left_out) : json_null());
+	json_object_set_new(answer, "left_out", left_out);
+}
+
 static void refuse(struct http_answer *ret, int status, const char *why)
 {
 	agent_answer_json(ret, json_pack("{s:s}", "error", why));
@@ -197,22 +218,33 @@ static int status_of(int failed)
 	return failed == -EINVAL ? 400 : failed == -ENOENT ? 404 : 503;
 }
 
+static void finish(json_t *answer, const struct store_question *q)
+{
+	if (q->topic == STORE_TOLD)
+		put_incidents(answer);
+	if (q->topic == STORE_SERIES)
+		put_kinds(answer);
+	if (q->topic == STORE_CPU)
+		put_flame(answer, q->tree);
+	json_object_set_new(answer, "kept", json_true());
+}
+
 static void answer(const char *path, struct store_question *q, struct http_answer *ret)
 {
 	json_t *got = NULL;
+	struct calltree tree;
 	struct err e;
+	calltree_init(&tree);
+	q->tree = &tree;
 	q->until_ns = monotonic_ns() + MOST_NS;
 	int rc = store_read(&got, path, q, &e);
 	if (rc) {
 		refuse(ret, status_of(rc), e.msg);
-		return;
+	} else {
+		finish(got, q);
+		agent_answer_json(ret, got);
 	}
-	if (q->topic == STORE_TOLD)
-		put_incidents(got);
-	if (q->topic == STORE_SERIES)
-		put_kinds(got);
-	json_object_set_new(got, "kept", json_true());
-	agent_answer_json(ret, got);
+	calltree_free(&tree);
 }
 
 void agent_get_history(void *ctx, const struct http_question *asked, struct http_answer *ret)

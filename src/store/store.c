@@ -327,6 +327,13 @@ void store_incident(struct store *s, const struct incident_said *told)
 	pthread_mutex_unlock(&s->lock);
 }
 
+void store_tree(struct store *s, struct store_tree tree)
+{
+	pthread_mutex_lock(&s->lock);
+	store_rollup_tree(&s->rollup, tree);
+	pthread_mutex_unlock(&s->lock);
+}
+
 void store_limit(struct store *s, uint64_t keep_s, uint64_t most_bytes)
 {
 	pthread_mutex_lock(&s->lock);

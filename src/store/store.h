@@ -40,3 +40,6 @@ void store_limit(struct store *s, uint64_t keep_s, uint64_t most_bytes);
 void store_event(struct store *s, uint64_t time_ns, const char *entity, const char *name,
 		 const char *text);
 void store_incident(struct store *s, const struct incident_said *told);
+/* Where a process's time went since its last tree. The tree's frames, and their names, are the
+ * store's from here on. */
+void store_tree(struct store *s, struct store_tree tree);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/map64.h"
 #include "base/utf8.h"
+#include "store/store_read_impl.h"
 #include "store/store_rollup.h"
 #include "store/store_schema.h"
 
@@ -25,26 +26,11 @@
 static const int rollups[] = {1, 10, 60, 600};
 #define ROLLUPS (sizeof(rollups) / sizeof(rollups[0]))
 
-/* What of the stretch is told: whole points, each of some rows. */
-struct range {
-	int64_t oldest_s, newest_s; /* of all that is kept; 0: nothing is */
-	int64_t from_s, to_s;
-	int each_s, bucket_s;
-	uint32_t points;
-};
-
-struct reader {
-	sqlite3 *db;
-	const struct store_question *q;
-	struct range range;
-	bool late;
-};
-
 /* ---- the database ---- */
 
-static int is_late(void *ctx)
+int reader_is_late(void *reader)
 {
-	struct reader *r = ctx;
+	struct reader *r = reader;
 	r->late = r->late || monotonic_ns() >= r->q->until_ns;
 	return r->late;
 }
@@ -56,7 +42,7 @@ static void guard(struct reader *r)
 	sqlite3_db_config(r->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(r->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	sqlite3_busy_timeout(r->db, BUSY_MS);
-	sqlite3_progress_handler(r->db, CHECK_EVERY, is_late, r);
+	sqlite3_progress_handler(r->db, CHECK_EVERY, reader_is_late, r);
 	char *sql = xasprintf("PRAGMA query_only=ON;PRAGMA cell_size_check=ON;PRAGMA mmap_size=0;"
 			      "PRAGMA cache_size=-%d;PRAGMA temp_store=MEMORY",
 			      CACHE_KIB);
@@ -73,18 +59,18 @@ static int failed(const struct reader *r, int rc, const char *path, struct err *
 		       r->db ? sqlite3_errmsg(r->db) : sqlite3_errstr(rc));
 }
 
-static int prepare(struct reader *r, sqlite3_stmt **ret, char *sql)
+int reader_prepare(struct reader *r, sqlite3_stmt **ret, char *sql)
 {
-	int rc = is_late(r) ? SQLITE_INTERRUPT : sqlite3_prepare_v2(r->db, sql, -1, ret, NULL);
+	int rc = reader_is_late(r) ? SQLITE_INTERRUPT
+				   : sqlite3_prepare_v2(r->db, sql, -1, ret, NULL);
 	free(sql);
 	return rc;
 }
 
-/* The first number of a statement's only row; *ret stays where it is NULL. */
-static int number(struct reader *r, char *sql, int64_t *ret)
+int reader_number(struct reader *r, char *sql, int64_t *ret)
 {
 	sqlite3_stmt *s = NULL;
-	int rc = prepare(r, &s, sql);
+	int rc = reader_prepare(r, &s, sql);
 	if (rc == SQLITE_OK && (rc = sqlite3_step(s)) == SQLITE_ROW) {
 		if (sqlite3_column_type(s, 0) != SQLITE_NULL)
 			*ret = sqlite3_column_int64(s, 0);
@@ -127,7 +113,7 @@ static json_t *row_json(sqlite3_stmt *s)
 static int rows_json(struct reader *r, json_t *list, char *sql)
 {
 	sqlite3_stmt *s = NULL;
-	int rc = prepare(r, &s, sql);
+	int rc = reader_prepare(r, &s, sql);
 	while (rc == SQLITE_OK && (rc = sqlite3_step(s)) == SQLITE_ROW) {
 		json_array_append_new(list, row_json(s));
 		rc = SQLITE_OK;
@@ -141,11 +127,12 @@ static int rows_json(struct reader *r, json_t *list, char *sql)
 /* One end of a rollup: counters, and steps, which may be there without. */
 static int end_of(struct reader *r, int each_s, const char *end, int64_t *ret)
 {
-	return number(r,
-		      xasprintf("SELECT %s(t) FROM (SELECT (SELECT %s(time) FROM counters_%ds) AS t"
-				" UNION ALL SELECT (SELECT %s(time) FROM steps_%ds))",
-				end, end, each_s, end, each_s),
-		      ret);
+	return reader_number(
+		r,
+		xasprintf("SELECT %s(t) FROM (SELECT (SELECT %s(time) FROM counters_%ds) AS t"
+			  " UNION ALL SELECT (SELECT %s(time) FROM steps_%ds))",
+			  end, end, each_s, end, each_s),
+		ret);
 }
 
 /* Whether no coarser rollup has rows of before it: they begin earlier, as they are longer. */
@@ -187,7 +174,7 @@ static int choose(const struct range *g, const int64_t oldest_s[static ROLLUPS])
 	return rollups[ROLLUPS - 1];
 }
 
-static void set_points(struct range *g, int each_s)
+void range_by(struct range *g, int each_s)
 {
 	int64_t rows = (g->to_s - g->from_s + each_s - 1) / each_s;
 	int64_t many = (rows + STORE_READ_POINTS - 1) / STORE_READ_POINTS;
@@ -210,17 +197,20 @@ static int find_range(struct reader *r)
 		g->each_s = g->bucket_s = 1;
 		return rc;
 	}
-	set_points(g, choose(g, oldest_s));
+	range_by(g, choose(g, oldest_s));
 	return rc;
 }
 
-static json_t *range_json(const struct range *g)
+void range_to_json(const struct range *g, json_t *answer)
 {
-	return json_pack("{s:I, s:I, s:i, s:I, s:o, s:o}", "from_s", (json_int_t)g->from_s, "to_s",
-			 (json_int_t)g->to_s, "bucket_s", g->bucket_s, "points",
-			 (json_int_t)g->points, "oldest_s",
-			 g->oldest_s ? json_integer(g->oldest_s) : json_null(), "newest_s",
-			 g->oldest_s ? json_integer(g->newest_s) : json_null());
+	json_object_set_new(answer, "from_s", json_integer(g->from_s));
+	json_object_set_new(answer, "to_s", json_integer(g->to_s));
+	json_object_set_new(answer, "bucket_s", json_integer(g->bucket_s));
+	json_object_set_new(answer, "points", json_integer(g->points));
+	json_object_set_new(answer, "oldest_s",
+			    g->oldest_s ? json_integer(g->oldest_s) : json_null());
+	json_object_set_new(answer, "newest_s",
+			    g->oldest_s ? json_integer(g->newest_s) : json_null());
 }
 
 /* ---- points ---- */
@@ -265,13 +255,12 @@ static json_t *values_json(const struct store_sums *points, const struct range *
 	return ret;
 }
 
-/* The rows of the process (?2) at each time (?1): a table has those of many between them. */
-static int each_time(struct reader *r, const struct range *g, char *sql,
+int reader_each_time(struct reader *r, const struct range *g, char *sql,
 		     void (*row)(void *ctx, const struct range *g, int64_t time_s, sqlite3_stmt *s),
 		     void *ctx)
 {
 	sqlite3_stmt *s = NULL;
-	int rc = prepare(r, &s, sql);
+	int rc = reader_prepare(r, &s, sql);
 	sqlite3_bind_int64(s, 2, r->q->process);
 	for (int64_t time = g->from_s; time < g->to_s && rc == SQLITE_OK; time += g->each_s) {
 		sqlite3_bind_int64(s, 1, time);
@@ -291,11 +280,12 @@ static void on_steps(void *points, const struct range *g, int64_t time_s, sqlite
 
 static int add_steps(struct reader *r, const struct range *g, struct store_sums *points)
 {
-	return each_time(r, g,
-			 xasprintf("SELECT n, sum, min, max FROM steps_%ds WHERE time = ?1 AND"
-				   " process = ?2",
-				   g->each_s),
-			 on_steps, points);
+	return reader_each_time(
+		r, g,
+		xasprintf("SELECT n, sum, min, max FROM steps_%ds WHERE time = ?1 AND"
+			  " process = ?2",
+			  g->each_s),
+		on_steps, points);
 }
 
 /* ---- processes ---- */
@@ -337,11 +327,11 @@ static int count_steps(struct reader *r, struct tallies *all, struct store_sums 
 {
 	const struct range *g = &r->range;
 	sqlite3_stmt *s = NULL;
-	int rc =
-		prepare(r, &s,
-			xasprintf("SELECT time, n, sum, min, max, process FROM steps_%ds WHERE time"
-				  " >= ?1 AND time < ?2",
-				  g->each_s));
+	int rc = reader_prepare(
+		r, &s,
+		xasprintf("SELECT time, n, sum, min, max, process FROM steps_%ds WHERE time"
+			  " >= ?1 AND time < ?2",
+			  g->each_s));
 	sqlite3_bind_int64(s, 1, g->from_s);
 	sqlite3_bind_int64(s, 2, g->to_s);
 	while (rc == SQLITE_OK && (rc = sqlite3_step(s)) == SQLITE_ROW) {
@@ -376,8 +366,8 @@ static void add_job(json_t *list, json_t *row, const struct tally *of)
 static int add_jobs_with_steps(struct reader *r, json_t *list, struct tallies *all)
 {
 	sqlite3_stmt *s = NULL;
-	int rc = prepare(r, &s,
-			 xasprintf("SELECT " PROCESS_COLUMNS " FROM processes p WHERE p.id = ?1"));
+	int rc = reader_prepare(
+		r, &s, xasprintf("SELECT " PROCESS_COLUMNS " FROM processes p WHERE p.id = ?1"));
 	if (all->list.len)
 		qsort(all->list.data, all->list.len, sizeof(*all->list.data), by_steps);
 	for (size_t i = 0; i < all->list.len && i < STORE_READ_JOBS && rc == SQLITE_OK; i++) {
@@ -398,10 +388,11 @@ static int add_other_jobs(struct reader *r, json_t *list, const struct tallies *
 	const struct range *g = &r->range;
 	sqlite3_stmt *s = NULL;
 	uint64_t unused;
-	int rc = prepare(r, &s,
-			 xasprintf("SELECT " PROCESS_COLUMNS " FROM processes p WHERE " LIVED
-				   " ORDER BY p.start_ns DESC",
-				   (long long)g->to_s, (long long)(g->from_s - STORE_TOLD_S)));
+	int rc = reader_prepare(r, &s,
+				xasprintf("SELECT " PROCESS_COLUMNS " FROM processes p WHERE " LIVED
+					  " ORDER BY p.start_ns DESC",
+					  (long long)g->to_s,
+					  (long long)(g->from_s - STORE_TOLD_S)));
 	while (rc == SQLITE_OK && json_array_size(list) < STORE_READ_JOBS &&
 	       (rc = sqlite3_step(s)) == SQLITE_ROW) {
 		if (!map64_get(&all->place_of, (uint64_t)sqlite3_column_int64(s, 0), &unused))
@@ -425,10 +416,11 @@ static int read_jobs(struct reader *r, json_t *ret)
 	if (rc == SQLITE_OK)
 		rc = add_other_jobs(r, list, &all);
 	if (rc == SQLITE_OK)
-		rc = number(r,
-			    xasprintf("SELECT count(*) FROM processes p WHERE " LIVED,
-				      (long long)g->to_s, (long long)(g->from_s - STORE_TOLD_S)),
-			    &lived);
+		rc = reader_number(r,
+				   xasprintf("SELECT count(*) FROM processes p WHERE " LIVED,
+					     (long long)g->to_s,
+					     (long long)(g->from_s - STORE_TOLD_S)),
+				   &lived);
 	json_object_set_new(ret, "jobs", list);
 	json_object_set_new(ret, "jobs_all", json_integer(lived));
 	json_object_set_new(ret, "steps", values_json(points, g, COUNT, 1));
@@ -444,7 +436,7 @@ static int read_jobs(struct reader *r, json_t *ret)
 static struct range phases_range(const struct range *g)
 {
 	struct range ret = *g;
-	set_points(&ret, g->each_s > 60 ? 600 : 60);
+	range_by(&ret, g->each_s > 60 ? 600 : 60);
 	return ret;
 }
 
@@ -481,11 +473,12 @@ static void on_phase(void *all, const struct range *g, int64_t time_s, sqlite3_s
 
 static int add_phases(struct reader *r, const struct range *g, struct phases *all)
 {
-	return each_time(r, g,
-			 xasprintf("SELECT phase, seconds FROM phases_%ds WHERE time = ?1 AND"
-				   " process = ?2",
-				   g->each_s),
-			 on_phase, all);
+	return reader_each_time(
+		r, g,
+		xasprintf("SELECT phase, seconds FROM phases_%ds WHERE time = ?1 AND"
+			  " process = ?2",
+			  g->each_s),
+		on_phase, all);
 }
 
 /* In milliseconds of a step. */
@@ -574,11 +567,12 @@ static int look_up(struct reader *r, const sqlite3_int64 *ids, size_t len,
 	const struct range *g = &r->range;
 	sqlite3_stmt *s = NULL;
 	const char *values = g->each_s == 1 ? "1, value, value, value" : "n, sum, min, max";
-	int rc = prepare(r, &s,
-			 xasprintf("SELECT %s FROM counters_%ds WHERE time = ?1 AND series = ?2",
-				   values, g->each_s));
+	int rc = reader_prepare(
+		r, &s,
+		xasprintf("SELECT %s FROM counters_%ds WHERE time = ?1 AND series = ?2", values,
+			  g->each_s));
 	for (int64_t time = g->from_s; time < g->to_s && rc == SQLITE_OK; time += g->each_s) {
-		if (is_late(r))
+		if (reader_is_late(r))
 			rc = SQLITE_INTERRUPT;
 		for (size_t i = 0; i < len && rc == SQLITE_OK; i++) {
 			sqlite3_bind_int64(s, 1, time);
@@ -636,7 +630,7 @@ static int read_series(struct reader *r, json_t *ret)
 				 : xasprintf("kind = %d AND process = 0", q->kind);
 	char *where = xasprintf("FROM series WHERE %s AND seen >= %lld", which,
 				(long long)(r->range.from_s - NOTED_S));
-	int rc = number(r, xasprintf("SELECT count(*) %s", where), &all);
+	int rc = reader_number(r, xasprintf("SELECT count(*) %s", where), &all);
 	if (rc == SQLITE_OK)
 		rc = rows_json(r, found,
 			       xasprintf("SELECT id, kind, entity, name, unit %s ORDER BY " FIRST
@@ -677,14 +671,15 @@ static int read_told(struct reader *r, json_t *ret)
 			  " ORDER BY onset_ns DESC LIMIT %d",
 			  to, from, STORE_READ_TOLD));
 	if (rc == SQLITE_OK)
-		rc = number(r, xasprintf("SELECT count(*)" INCIDENTS, to, from), &all_incidents);
+		rc = reader_number(r, xasprintf("SELECT count(*)" INCIDENTS, to, from),
+				   &all_incidents);
 	if (rc == SQLITE_OK)
 		rc = rows_json(r, events,
 			       xasprintf("SELECT time_ns, entity, name, text" EVENTS
 					 " ORDER BY time_ns DESC LIMIT %d",
 					 to, from, STORE_READ_TOLD));
 	if (rc == SQLITE_OK)
-		rc = number(r, xasprintf("SELECT count(*)" EVENTS, to, from), &all_events);
+		rc = reader_number(r, xasprintf("SELECT count(*)" EVENTS, to, from), &all_events);
 	json_object_set_new(ret, "incidents_all", json_integer(all_incidents));
 	json_object_set_new(ret, "events_all", json_integer(all_events));
 	return rc;
@@ -701,6 +696,8 @@ static int read_topic(struct reader *r, json_t *ret)
 		return read_steps(r, ret);
 	case STORE_SERIES:
 		return read_series(r, ret);
+	case STORE_CPU:
+		return read_cpu(r, ret);
 	default:
 		return read_told(r, ret);
 	}
@@ -727,7 +724,8 @@ static int ask(struct reader *r, const char *path, json_t **ret, struct err *e)
 		return err_set(e, ENOENT, "the store knows no process of that number");
 	if (rc == SQLITE_OK)
 		rc = find_range(r);
-	json_t *answer = range_json(&r->range);
+	json_t *answer = json_object();
+	range_to_json(&r->range, answer);
 	if (process)
 		json_object_set_new(answer, "process", process);
 	if (rc == SQLITE_OK)

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/calltree.h"
 #include "base/error.h"
 
 #define STORE_READ_ROWS                                                                            \
@@ -25,16 +26,18 @@ enum store_topic {
 	STORE_JOBS,   /* processes that lived then, and the steps of all of them */
 	STORE_STEPS,  /* of one process, and what they were made of */
 	STORE_SERIES, /* counters: of a process, or else of a kind of thing */
+	STORE_CPU,    /* where the processor time of one process went */
 	STORE_TOLD,   /* incidents and events */
 };
 
 struct store_question {
 	enum store_topic topic;
-	int64_t from_s, to_s; /* of the Unix epoch */
-	int64_t process;      /* its number in the store; 0: of none */
-	int kind;	      /* enum entity_kind, where it is of no process */
-	int64_t after;	      /* so many series are left out at first */
-	uint64_t until_ns;    /* of CLOCK_MONOTONIC: it takes no longer */
+	int64_t from_s, to_s;  /* of the Unix epoch */
+	int64_t process;       /* its number in the store; 0: of none */
+	int kind;	       /* enum entity_kind, where it is of no process */
+	int64_t after;	       /* so many series are left out at first */
+	struct calltree *tree; /* of STORE_CPU: empty at first; its call tree, the caller's */
+	uint64_t until_ns;     /* of CLOCK_MONOTONIC: it takes no longer */
 };
 
 /* *ret is the caller's. -EINVAL: that is no stretch of time; -ENOENT: there is no such process;

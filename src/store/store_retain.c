@@ -44,10 +44,14 @@ static int cut_seconds(sqlite3 *db, int64_t before_s)
 	return rc == SQLITE_OK ? cut(db, "steps_1s", SHORT_S, before_s) : rc;
 }
 
+/* Of ten seconds; and minutes of call trees, which are as many. */
 static int cut_fine(sqlite3 *db, int64_t before_s)
 {
-	int rc = cut(db, "counters_10s", SLICE_S, before_s);
-	return rc == SQLITE_OK ? cut(db, "steps_10s", SLICE_S, before_s) : rc;
+	static const char *const tables[] = {"counters_10s", "steps_10s", "cpu_60s"};
+	int rc = SQLITE_OK;
+	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables) && rc == SQLITE_OK; i++)
+		rc = cut(db, tables[i], SLICE_S, before_s);
+	return rc;
 }
 
 static int cut_coarse(sqlite3 *db, int64_t before_s)
@@ -63,7 +67,8 @@ static int cut_coarse(sqlite3 *db, int64_t before_s)
 /* Of tens of minutes. */
 static int cut_coarsest(sqlite3 *db, int64_t before_s)
 {
-	static const char *const tables[] = {"counters_600s", "steps_600s", "phases_600s"};
+	static const char *const tables[] = {"counters_600s", "steps_600s", "phases_600s",
+					     "cpu_600s"};
 	int rc = SQLITE_OK;
 	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables) && rc == SQLITE_OK; i++)
 		rc = cut(db, tables[i], SLICE_S, before_s);
@@ -85,9 +90,10 @@ static int cut_told(sqlite3 *db, int64_t before_s)
 
 static int cut_names(sqlite3 *db, int64_t before_s, bool *ret_names)
 {
-	static const char *const tables[] = {"series", "functions", "processes"};
+	static const char *const tables[] = {"series", "functions", "stacks", "frames",
+					     "processes"};
 	int rc = SQLITE_OK;
-	for (size_t i = 0; i < 3 && rc == SQLITE_OK; i++) {
+	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables) && rc == SQLITE_OK; i++) {
 		rc = run(db, xasprintf("DELETE FROM %s WHERE id IN (SELECT id FROM %s WHERE seen <"
 				       " %lld LIMIT %d)",
 				       tables[i], tables[i], (long long)before_s, NAMES_N));

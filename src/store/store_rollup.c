@@ -327,6 +327,33 @@ void store_rollup_incident(struct store_rollup *r, const struct incident_said *t
 	incident_texts_of(in->texts, told);
 }
 
+/* ---- call trees ---- */
+
+void store_tree_free(struct store_tree *tree)
+{
+	for (uint32_t i = 0; i < tree->len; i++)
+		free(tree->frames[i].name);
+	free(tree->frames);
+}
+
+void store_rollup_tree(struct store_rollup *r, struct store_tree tree)
+{
+	if (r->now.frames + tree.len > STORE_FRAMES) {
+		r->left_out++;
+		store_tree_free(&tree);
+		return;
+	}
+	r->now.frames += tree.len;
+	*vec_push(&r->now.trees) = tree;
+}
+
+/* A tree comes before it is known whose it is. */
+static void own_trees(struct store_rollup *r, const struct live_series *s, int64_t offset_ns)
+{
+	for (size_t i = 0; i < r->now.trees.len; i++)
+		r->now.trees.data[i].owner = owner_of(s, r->now.trees.data[i].pid, offset_ns);
+}
+
 /* ---- all of it ---- */
 
 struct store_batch store_rollup_take(struct store_rollup *r, const struct store_seen *seen,
@@ -337,6 +364,7 @@ struct store_batch store_rollup_take(struct store_rollup *r, const struct store_
 	take_steps(r, seen, offset_ns);
 	take_calls(r, seen->series, offset_ns);
 	take_processes(r, seen->series, offset_ns);
+	own_trees(r, seen->series, offset_ns);
 	struct store_batch ret = r->now;
 	r->now = (struct store_batch){0};
 	r->sampled_ns = now_ns;
@@ -345,8 +373,8 @@ struct store_batch store_rollup_take(struct store_rollup *r, const struct store_
 
 size_t store_batch_rows(const struct store_batch *b)
 {
-	return b->processes.len + b->counters.len + b->steps.len + b->calls.len + b->events.len +
-	       b->incidents.len;
+	return b->processes.len + b->counters.len + b->steps.len + b->calls.len + b->frames +
+	       b->events.len + b->incidents.len;
 }
 
 void store_batch_free(struct store_batch *b)
@@ -355,6 +383,8 @@ void store_batch_free(struct store_batch *b)
 		free(b->counters.data[i].entity);
 		free(b->counters.data[i].name);
 	}
+	for (size_t i = 0; i < b->trees.len; i++)
+		store_tree_free(&b->trees.data[i]);
 	for (size_t i = 0; i < b->events.len; i++) {
 		free(b->events.data[i].entity);
 		free(b->events.data[i].name);
@@ -366,6 +396,7 @@ void store_batch_free(struct store_batch *b)
 	vec_free(&b->counters);
 	vec_free(&b->steps);
 	vec_free(&b->calls);
+	vec_free(&b->trees);
 	vec_free(&b->events);
 	vec_free(&b->incidents);
 }

@@ -1,6 +1,6 @@
 /* store_rollup.h - what a session knows at a second as rows of a database: counters, steps and
- * calls since the second before, processes, events, incidents. Knows no database; memory is bounded
- * by the constants below, and what finds no room is counted.
+ * calls since the second before, processes, call trees, events, incidents. Knows no database;
+ * memory is bounded by the constants below, and what finds no room is counted.
  *
  * Not for several threads: store.c locks it. */
 #pragma once
@@ -15,6 +15,7 @@
 #define STORE_FUNCTIONS 512 /* with most time; the others are summed as "(other)" */
 #define STORE_EVENTS	256
 #define STORE_INCIDENTS 256
+#define STORE_FRAMES	16384 /* of call trees */
 #define STORE_OTHER	"(other)"
 #define STORE_TOLD_S	60 /* a process that stays as it is is told so often */
 
@@ -67,6 +68,22 @@ struct store_calls {
 	double ns;
 };
 
+/* Where processor time went. The first frame of a tree is the process itself: what of its time no
+ * frame has is its own. */
+struct store_frame {
+	uint32_t parent; /* who called it, which comes before it */
+	uint8_t kind;	 /* enum calltree_kind */
+	char *name;
+	double own_s; /* without what it called */
+};
+
+struct store_tree {
+	uint32_t pid;
+	struct store_owner owner;
+	struct store_frame *frames;
+	uint32_t len;
+};
+
 struct store_event {
 	int64_t time_ns;
 	char *entity, *name, *text;
@@ -99,6 +116,8 @@ struct store_batch {
 	VEC(struct store_counter) counters;
 	VEC(struct store_steps) steps;
 	VEC(struct store_calls) calls;
+	VEC(struct store_tree) trees;
+	size_t frames; /* of all trees */
 	VEC(struct store_event) events;
 	VEC(struct store_incident) incidents;
 };
@@ -142,4 +161,7 @@ void store_rollup_event(struct store_rollup *r, int64_t time_ns, const char *ent
 /* Takes the place of what was told of it before. */
 void store_rollup_incident(struct store_rollup *r, const struct incident_said *told,
 			   int64_t offset_ns);
+/* Its frames, and their names, are the rollup's from here on. */
+void store_rollup_tree(struct store_rollup *r, struct store_tree tree);
+void store_tree_free(struct store_tree *tree);
 void store_rollup_free(struct store_rollup *r);

@@ -125,7 +125,29 @@ static const char third[] =
 	" world_size, job, launcher, pod, namespace, pod_uid, container, container_name FROM "
 	"processes;";
 
-const char *const store_schema_steps[] = {first, second, third};
+/* Call trees. A stack is a frame below another stack, 0: the process itself; it is made after that
+ * one, so that its number is greater. */
+static const char fourth[] =
+	"CREATE TABLE frames(id INTEGER PRIMARY KEY, kind INTEGER, name TEXT, seen INTEGER,"
+	" UNIQUE(name, kind));"
+	"CREATE TABLE stacks(id INTEGER PRIMARY KEY, parent INTEGER, frame INTEGER, seen INTEGER,"
+	" UNIQUE(parent, frame));"
+	"CREATE TABLE cpu_60s(time INTEGER, process INTEGER, stack INTEGER, seconds REAL,"
+	" PRIMARY KEY(time, process, stack)) WITHOUT ROWID;"
+	"CREATE TABLE cpu_600s(time INTEGER, process INTEGER, stack INTEGER, seconds REAL,"
+	" PRIMARY KEY(time, process, stack)) WITHOUT ROWID;"
+	"CREATE VIEW v_stacks AS WITH RECURSIVE paths(id, name, path) AS (SELECT s.id, f.name,"
+	" f.name FROM stacks s JOIN frames f ON f.id = s.frame WHERE s.parent = 0 UNION ALL"
+	" SELECT s.id, f.name, p.path || ';' || f.name FROM paths p JOIN stacks s ON s.parent ="
+	" p.id JOIN frames f ON f.id = s.frame) SELECT id, name, path FROM paths;"
+	"CREATE VIEW v_cpu AS SELECT r.time AS time, " AT ", p.pid AS pid, p.script AS script,"
+	" s.path AS stack, s.name AS frame, r.seconds AS seconds FROM cpu_60s r LEFT JOIN v_stacks"
+	" s ON s.id = r.stack LEFT JOIN processes p ON p.id = r.process;"
+	"CREATE VIEW v_cpu_10m AS SELECT r.time AS time, " AT ", p.pid AS pid, p.script AS script,"
+	" s.path AS stack, s.name AS frame, r.seconds AS seconds FROM cpu_600s r LEFT JOIN v_stacks"
+	" s ON s.id = r.stack LEFT JOIN processes p ON p.id = r.process;";
+
+const char *const store_schema_steps[] = {first, second, third, fourth};
 const size_t store_schema_version = sizeof(store_schema_steps) / sizeof(store_schema_steps[0]);
 
 static int number(sqlite3 *db, const char *sql, sqlite3_int64 *ret)

@@ -30,6 +30,9 @@
 #define PUT_PHASE(s)                                                                               \
 	"INSERT INTO phases_" s "s VALUES(?1 - ?1 % " s ", ?2, ?3, ?4)"                            \
 	" ON CONFLICT(time, process, phase) DO UPDATE SET seconds = seconds + excluded.seconds"
+#define PUT_CPU(s)                                                                                 \
+	"INSERT INTO cpu_" s "s VALUES(?1 - ?1 % " s ", ?2, ?3, ?4)"                               \
+	" ON CONFLICT(time, process, stack) DO UPDATE SET seconds = seconds + excluded.seconds"
 static const char *const texts[STORE_STATEMENTS] = {
 	[FIND_PROCESS] = "SELECT id FROM processes WHERE pid = ?1 AND start_ns BETWEEN ?2 - ?3 AND"
 			 " ?2 + ?3",
@@ -45,6 +48,10 @@ static const char *const texts[STORE_STATEMENTS] = {
 	[ADD_FUNCTION] =
 		"INSERT INTO functions(layer, name, seen) VALUES(?1, ?2, ?3)"
 		" ON CONFLICT(layer, name) DO UPDATE SET seen = excluded.seen RETURNING id",
+	[ADD_FRAME] = "INSERT INTO frames(kind, name, seen) VALUES(?1, ?2, ?3)"
+		      " ON CONFLICT(name, kind) DO UPDATE SET seen = excluded.seen RETURNING id",
+	[ADD_STACK] = "INSERT INTO stacks(parent, frame, seen) VALUES(?1, ?2, ?3)"
+		      " ON CONFLICT(parent, frame) DO UPDATE SET seen = excluded.seen RETURNING id",
 	[PUT_COUNTER] = "INSERT INTO counters_1s VALUES(?1, ?2, ?3)"
 			" ON CONFLICT(time, series) DO UPDATE SET value = excluded.value",
 	[PUT_STEPS] = "INSERT INTO steps_1s VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)"
@@ -55,6 +62,8 @@ static const char *const texts[STORE_STATEMENTS] = {
 		      " ON CONFLICT(time, process, function) DO UPDATE SET calls = calls +"
 		      " excluded.calls, errors = errors + excluded.errors, seconds = seconds +"
 		      " excluded.seconds",
+	[PUT_CPU_60S] = PUT_CPU("60"),
+	[PUT_CPU_600S] = PUT_CPU("600"),
 	[PUT_EVENT] = "INSERT INTO events(time_ns, entity, name, text) VALUES(?1, ?2, ?3, ?4)",
 	[PUT_INCIDENT] =
 		"INSERT OR REPLACE INTO incidents VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
@@ -383,14 +392,15 @@ static int roll_passed(struct store_writer *w, int64_t time_s)
 
 /* ---- calls ---- */
 
-static int count_functions(struct store_writer *w)
+/* The rows of a table, where they are not counted yet. */
+static int count_rows(struct store_writer *w, const char *sql, sqlite3_int64 *ret)
 {
 	sqlite3_stmt *s = NULL;
-	if (w->functions)
+	if (*ret)
 		return SQLITE_OK;
-	int rc = sqlite3_prepare_v2(w->db, "SELECT count(*) FROM functions", -1, &s, NULL);
+	int rc = sqlite3_prepare_v2(w->db, sql, -1, &s, NULL);
 	if (rc == SQLITE_OK)
-		rc = end_with(s, &w->functions);
+		rc = end_with(s, ret);
 	sqlite3_finalize(s);
 	return rc;
 }
@@ -405,7 +415,7 @@ static int function_of(struct store_writer *w, const struct store_batch *b,
 		*ret = (sqlite3_int64)at;
 		return SQLITE_OK;
 	}
-	int rc = count_functions(w);
+	int rc = count_rows(w, "SELECT count(*) FROM functions", &w->functions);
 	if (rc == SQLITE_OK)
 		rc = begin(w, ADD_FUNCTION, &s);
 	if (rc != SQLITE_OK)
@@ -441,6 +451,101 @@ static int put_calls(struct store_writer *w, const struct store_batch *b,
 	sqlite3_bind_int64(s, 5, (sqlite3_int64)c->errors);
 	sqlite3_bind_double(s, 6, c->ns * 1e-9);
 	return end(s);
+}
+
+/* ---- call trees ---- */
+
+static int frame_of(struct store_writer *w, const struct store_batch *b,
+		    const struct store_frame *f, sqlite3_int64 *ret)
+{
+	uint64_t at, key = hash_u64(hash_bytes(f->name, strlen(f->name)) ^ f->kind);
+	sqlite3_stmt *s;
+	if (map64_get(&w->frame_of, key, &at)) {
+		*ret = (sqlite3_int64)at;
+		return SQLITE_OK;
+	}
+	int rc = begin(w, ADD_FRAME, &s);
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_bind_int64(s, 1, f->kind);
+	sqlite3_bind_text(s, 2, f->name, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(s, 3, b->time_s);
+	rc = end_with(s, ret);
+	if (rc == SQLITE_OK)
+		map64_set(&w->frame_of, key, (uint64_t)*ret);
+	return rc;
+}
+
+/* A frame below a stack; where the file has enough of them, that stack. */
+static int stack_of(struct store_writer *w, const struct store_batch *b, sqlite3_int64 parent,
+		    const struct store_frame *f, sqlite3_int64 *ret)
+{
+	sqlite3_int64 frame = 0;
+	uint64_t at;
+	sqlite3_stmt *s = NULL;
+	int rc = frame_of(w, b, f, &frame);
+	uint64_t key = hash_u64(hash_u64((uint64_t)parent) ^ (uint64_t)frame);
+	if (rc == SQLITE_OK && map64_get(&w->stack_of, key, &at)) {
+		*ret = (sqlite3_int64)at;
+		return SQLITE_OK;
+	}
+	if (rc == SQLITE_OK)
+		rc = count_rows(w, "SELECT count(*) FROM stacks", &w->stacks);
+	*ret = parent;
+	if (rc != SQLITE_OK || w->stacks >= STORE_STACKS_MOST)
+		return rc;
+	rc = begin(w, ADD_STACK, &s);
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_bind_int64(s, 1, parent);
+	sqlite3_bind_int64(s, 2, frame);
+	sqlite3_bind_int64(s, 3, b->time_s);
+	rc = end_with(s, ret);
+	if (rc == SQLITE_OK)
+		map64_set(&w->stack_of, key, (uint64_t)*ret);
+	w->stacks++;
+	return rc;
+}
+
+static int put_cpu(struct store_writer *w, const struct store_batch *b, enum store_statement into,
+		   sqlite3_int64 process, sqlite3_int64 stack, double seconds)
+{
+	sqlite3_stmt *s = NULL;
+	int rc = begin(w, into, &s);
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_bind_int64(s, 1, b->time_s);
+	sqlite3_bind_int64(s, 2, process);
+	sqlite3_bind_int64(s, 3, stack);
+	sqlite3_bind_double(s, 4, seconds);
+	return end(s);
+}
+
+/* Into minutes and tens of them at once. */
+static int put_frames(struct store_writer *w, const struct store_batch *b,
+		      const struct store_tree *t, sqlite3_int64 process)
+{
+	sqlite3_int64 *stacks = xcalloc(t->len, sizeof(*stacks)); /* the first one's is 0 */
+	int rc = SQLITE_OK;
+	for (uint32_t i = 0; i < t->len && rc == SQLITE_OK; i++) {
+		const struct store_frame *f = &t->frames[i];
+		if (i)
+			rc = stack_of(w, b, stacks[f->parent], f, &stacks[i]);
+		if (rc == SQLITE_OK && f->own_s > 0)
+			rc = put_cpu(w, b, PUT_CPU_60S, process, stacks[i], f->own_s);
+		if (rc == SQLITE_OK && f->own_s > 0)
+			rc = put_cpu(w, b, PUT_CPU_600S, process, stacks[i], f->own_s);
+	}
+	free(stacks);
+	return rc;
+}
+
+/* Of nobody's: a process that is no job. */
+static int put_tree(struct store_writer *w, const struct store_batch *b, const struct store_tree *t)
+{
+	sqlite3_int64 process;
+	int rc = process_of(w, &t->owner, &process);
+	return rc == SQLITE_OK && process ? put_frames(w, b, t, process) : rc;
 }
 
 /* ---- events and incidents ---- */
@@ -513,6 +618,8 @@ static int put_all(struct store_writer *w, const struct store_batch *b)
 		rc = put_steps(w, b, &b->steps.data[i]);
 	for (size_t i = 0; i < b->calls.len && rc == SQLITE_OK; i++)
 		rc = put_calls(w, b, &b->calls.data[i]);
+	for (size_t i = 0; i < b->trees.len && rc == SQLITE_OK; i++)
+		rc = put_tree(w, b, &b->trees.data[i]);
 	for (size_t i = 0; i < b->events.len && rc == SQLITE_OK; i++)
 		rc = put_event(w, &b->events.data[i]);
 	for (size_t i = 0; i < b->incidents.len && rc == SQLITE_OK; i++)
@@ -520,18 +627,27 @@ static int put_all(struct store_writer *w, const struct store_batch *b)
 	return rc == SQLITE_OK ? roll_passed(w, b->time_s) : rc;
 }
 
+/* All but processes, whose rows are told anew by themselves. */
+static void forget_names(struct store_writer *w)
+{
+	map64_free(&w->series_of);
+	map64_free(&w->function_of);
+	map64_free(&w->frame_of);
+	map64_free(&w->stack_of);
+	w->functions = w->stacks = 0;
+}
+
 /* So that names in use are noted again as seen, and memory stays bounded. */
 static void forget_at_times(struct store_writer *w, int64_t time_s)
 {
 	bool many = w->process_of.len > STORE_NAMES_KEPT || w->series_of.len > STORE_NAMES_KEPT ||
-		    w->function_of.len > STORE_NAMES_KEPT;
+		    w->function_of.len > STORE_NAMES_KEPT || w->frame_of.len > STORE_NAMES_KEPT ||
+		    w->stack_of.len > STORE_NAMES_KEPT;
 	if (!many && time_s - w->seen_s < STORE_SEEN_S && time_s >= w->seen_s)
 		return;
 	if (many)
 		map64_free(&w->process_of);
-	map64_free(&w->series_of);
-	map64_free(&w->function_of);
-	w->functions = 0;
+	forget_names(w);
 	w->seen_s = time_s;
 }
 
@@ -578,9 +694,7 @@ int store_write_end(struct store_writer *w)
 void store_writer_forget(struct store_writer *w)
 {
 	map64_free(&w->process_of);
-	map64_free(&w->series_of);
-	map64_free(&w->function_of);
-	w->functions = 0;
+	forget_names(w);
 }
 
 void store_writer_close(struct store_writer *w)

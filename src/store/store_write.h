@@ -7,9 +7,10 @@
 
 #include "store/store_rollup.h"
 
-#define STORE_NAMES_KEPT 32768 /* numbers of rows that are remembered, of each kind */
-#define STORE_NAMES_MOST 16384 /* functions in the file; more are counted as "(other)" */
-#define STORE_SEEN_S	 3600  /* how often it is noted that a name is still in use */
+#define STORE_NAMES_KEPT  32768	 /* numbers of rows that are remembered, of each kind */
+#define STORE_NAMES_MOST  16384	 /* functions in the file; more are counted as "(other)" */
+#define STORE_STACKS_MOST 200000 /* in the file; what is deeper is its caller's */
+#define STORE_SEEN_S	  3600	 /* how often it is noted that a name is still in use */
 
 enum store_statement {
 	PUT_PROCESS,
@@ -17,11 +18,15 @@ enum store_statement {
 	ADD_PROCESS,
 	ADD_SERIES,
 	ADD_FUNCTION,
+	ADD_FRAME,
+	ADD_STACK,
 	PUT_COUNTER,
 	PUT_STEPS,
 	PUT_PHASE_60S,
 	PUT_PHASE_600S,
 	PUT_CALLS,
+	PUT_CPU_60S,
+	PUT_CPU_600S,
 	PUT_EVENT,
 	PUT_INCIDENT,
 	GET_ROLLED,
@@ -43,10 +48,10 @@ struct store_writer {
 	sqlite3_int64 run; /* its row in runs, 0: not yet */
 	/* the rest is its own */
 	sqlite3_stmt *statements[STORE_STATEMENTS];
-	struct map64 process_of, series_of, function_of;
-	sqlite3_int64 functions;
-	int64_t seen_s; /* since when names count as seen */
-	int64_t time_s; /* of the last batch, 0: there was none */
+	struct map64 process_of, series_of, function_of, frame_of, stack_of;
+	sqlite3_int64 functions, stacks; /* in the file, 0: not counted yet */
+	int64_t seen_s;			 /* since when names count as seen */
+	int64_t time_s;			 /* of the last batch, 0: there was none */
 };
 
 /* A code of SQLite; nothing of the batch is there where it is not SQLITE_OK. */

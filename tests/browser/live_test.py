@@ -214,6 +214,13 @@ def stored_series(kind, names, query):
     return {**told, "series_all": 100, "series": made[int(query.get("after", 0)) and 2:]}
 
 
+def stored_flame(query):
+    told = stretch(query)
+    n = told["points"]
+    return {**told, "process": stored_job(1), "cpus": [1 + i % 5 / 10 if i % 40 < 35 else None for i in range(n)],
+            "flame": flame(100), "left_out": []}
+
+
 GPU_NAMES = (("sm_ratio", "ratio", 0.8), ("power_watts", "W", 500), ("memory_used_bytes", "bytes", 6e10))
 
 
@@ -226,27 +233,28 @@ def stored_incidents(query):
             "events": [{"time_ns": middle, "entity": "gpu 0", "name": "xid", "text": "79 " + HOSTILE}]}
 
 
-def with_store(agent):
-    usual(agent)
-    agent.answers.update({
-        "history": history, "history/processes/1/steps": stored_steps,
-        "history/incidents": stored_incidents,
-        "history/series/gpu": lambda q: stored_series("gpu", GPU_NAMES, q),
-        "history/series/host": lambda q: stored_series("host", (("cpu_ratio", "ratio", 0.3),), q),
-        "history/processes/1/series": lambda q: stored_series("process", (("rss_bytes", "bytes", 4e9),), q)})
-
-
-def usual(agent):
+def usual(agent, **more):
+    """All answers at once: a page that is open may ask meanwhile."""
     jobs = [job(100, steps=STEPS), job(200, script="other.py")]
     agent.state.update(jobs=2, incidents=1)
-    agent.answers.clear()
-    agent.answers.update({
+    agent.answers = {
         "jobs": {"jobs": jobs}, "series": series(), "self": self_answer(), "freezes": freezes(),
         "detector": DETECTOR, "detector/torch": judged, "settings": SETTINGS, "incidents": incidents(incident()), "jobs/100/flame": stacks, "jobs/200/flame": stacks,
         "gpus": {"gpus": [{"index": 0, "parent": None, "name": "NVIDIA H200", "uuid": "GPU-1",
                            "bus_id": "0:1", "driver": "570", "xid": None, "counters": []}]},
         "jobs/100": {**jobs[0], "functions": [], "functions_all": 0, "counters": [],
-                     "steps": {**STEPS, "history_ms": [30 + i % 7 for i in range(240)]}}})
+                     "steps": {**STEPS, "history_ms": [30 + i % 7 for i in range(240)]}}, **more}
+
+
+def with_store(agent):
+    usual(agent, **{
+        "history": history, "history/processes/1/steps": stored_steps,
+        "history/processes/1/flame": stored_flame,
+        "history/processes/2/flame": lambda q: {**stored_flame(q), "flame": None},
+        "history/incidents": stored_incidents,
+        "history/series/gpu": lambda q: stored_series("gpu", GPU_NAMES, q),
+        "history/series/host": lambda q: stored_series("host", (("cpu_ratio", "ratio", 0.3),), q),
+        "history/processes/1/series": lambda q: stored_series("process", (("rss_bytes", "bytes", 4e9),), q)})
 
 
 # ---- the page ----
@@ -341,7 +349,7 @@ def flame_graphs_are_of_a_chosen_time(page):
     usual(page.agent)
     page.open("flames")
     page.wait(lambda: "all: 54.0 s" in page.text(), "the last minute")  # of six pieces
-    assert page.texts("[aria-current='true']") == ["last minute"]
+    assert page.texts("[aria-current='true']") == ["now", "last minute"]
     page.shot("flames")
     page.click("a[href='#flames/100/600']")
     page.wait(lambda: "all: 540 s" in page.text() or "all: 9 min" in page.text(), "ten minutes")
@@ -447,6 +455,15 @@ def a_stretch_of_days_is_chosen(page):
     page.click("main .incident-list summary")
     page.wait(lambda: "Whose the time was" in page.text() and "pin the job to CPUs" in page.text(), "its cause")
     page.shot("incidents-interval")
+    page.click("#tab-flames")
+    page.wait(lambda: "train.py (1001): 15 min 0 s of CPU time" in page.text(".answer") and "all: 15 min" in page.text(), "its stacks")
+    assert page.browser.run("location.hash") == f"#flames/{first}-{last}"
+    assert page.texts(".chart strong") == ["CPUs that it used"]
+    page.shot("flames-interval")
+    page.browser.run("(() => { const s = document.querySelector('main select'); s.value = 2;"
+                     " s.dispatchEvent(new Event('change')); })()")
+    page.wait(lambda: "stacks come each ten seconds" in page.text(), "another process, without stacks")
+    assert page.browser.run("location.hash") == f"#flames/{first}-{last}/2"
     page.browser.key("2")
     page.wait(lambda: page.browser.run("location.hash") == f"#steps/{first}-{last}", "by keys, too")
     page.wait(lambda: page.texts("main a[href='#steps']") == ["now"], "its links")
@@ -472,7 +489,7 @@ def what_a_store_cannot_tell_is_said(page):
     with_store(page.agent)
     for name in ("history", "history/incidents", "history/series/gpu"):
         page.agent.answers[name] = {"kept": False}
-    for view in ("steps", "gpus", "incidents"):
+    for view in ("steps", "gpus", "incidents", "flames"):
         page.open(f"{view}/last/3600")
         page.wait(lambda: "--store FILE" in page.text(), view)
     with_store(page.agent)

@@ -214,6 +214,7 @@ def history_of(t, doc, a, pids):
     expect({"forward", "backward"} <= {p["name"] for p in phases}, phases)
     series = checked(doc, a, process + "/series?last=600", "history/processes/{id}/series")["series"]
     expect("rss_bytes" in {s["name"] for s in series}, series)
+    stored_stacks_of(t, doc, a, told["jobs"][0])
     for kind in ("host", "gpu"):
         checked(doc, a, "history/series/%s?last=600" % kind, "history/series/{kind}")
     checked(doc, a, "history/incidents?last=600", "history/incidents")
@@ -221,9 +222,28 @@ def history_of(t, doc, a, pids):
                 "?to=99999999999999", "/incidents?from=2&to=1"):
         expect(refused(a, "/api/v1/history" + bad)[0] == 400, bad)
     for bad in ("/", "/x", "/processes/", "/processes/1", "/processes/x/steps",
-                "/processes/999999/steps", "/processes/-1/series", "/processes/1/steps/2",
+                "/processes/999999/steps", "/processes/-1/series", "/processes/999999/flame", "/processes/1/steps/2",
                 "/series/", "/series/none", "/incidents/1"):
         expect(refused(a, "/api/v1/history" + bad)[0] == 404, bad)
+
+
+def stored_stacks_of(t, doc, a, job):
+    """As much processor time as those in memory have."""
+    path = "history/processes/%d/flame" % job["id"]
+
+    def both():
+        stored = answer_of(a, path + "?last=600")["flame"]
+        live = answer_of(a, "jobs/%d/flame" % job["pid"])["pieces"]
+        return stored["total"] if stored else 0, sum(p["cpu_ns"] for p in live)
+    t.wait_for(lambda: both()[0] and abs(both()[0] - both()[1]) < 1000, "what both have", 60)
+    told = checked(doc, a, path + "?last=600", "history/processes/{id}/flame")
+    expect(any("square" in f or "backward" in f for f in frames_of(told["flame"])), told["flame"])
+    busy = sum(c for c in told["cpus"] if c) * told["bucket_s"]
+    expect(abs(busy - told["flame"]["total"] / 1e9) < 0.01, told["cpus"])
+    by_query = t.run([EACGM, "query", t.path("agent.db"), "SELECT sum(seconds), count(DISTINCT stack)"
+                      " FROM v_cpu WHERE pid = %d" % job["pid"], "--json"])
+    rows = json.loads(by_query.out)
+    expect(by_query.status == 0 and rows, by_query)
 
 
 def stacks_of(t, doc, a, pid):

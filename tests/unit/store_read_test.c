@@ -306,6 +306,99 @@ static void phases_are_of_a_step(void **unused)
 	json_decref(got);
 }
 
+/* Minutes of the last hour, tens of them of the day; train -> step -> matmul, and what no frame
+ * has. */
+static void put_trees(void)
+{
+	put("INSERT INTO frames VALUES(1, 1, 'train (t.py:1)', 0), (2, 1, 'step', 0),"
+	    " (3, 0, 'matmul', 0);"
+	    "INSERT INTO stacks VALUES(1, 0, 1, 0), (2, 1, 2, 0), (5, 2, 3, 0), (6, 7, 3, 0),"
+	    " (7, 6, 2, 0);");
+	char *sql = sqlite3_mprintf(
+		"INSERT INTO cpu_60s SELECT time, 1, 5, 30 FROM steps_60s WHERE time >= %lld;"
+		"INSERT INTO cpu_60s SELECT time, 1, 2, 15 FROM steps_60s WHERE time >= %lld;"
+		"INSERT INTO cpu_600s SELECT time, 1, 5, 300 FROM steps_600s;"
+		"INSERT INTO cpu_600s SELECT time, 1, 0, 60 FROM steps_600s;"
+		"INSERT INTO cpu_600s SELECT time, 2, 5, 1 FROM steps_600s;",
+		T0 + DAY - HOUR, T0 + DAY - HOUR);
+	put(sql);
+	sqlite3_free(sql);
+}
+
+static json_t *tree_of(struct calltree *tree, long long from, long long to)
+{
+	json_t *ret;
+	calltree_init(tree);
+	int rc = ask(&ret, &(struct store_question){.topic = STORE_CPU,
+						    .from_s = from,
+						    .to_s = to,
+						    .process = 1,
+						    .tree = tree});
+	if (rc)
+		fail_msg("%d: %s", rc, error.msg);
+	return ret;
+}
+
+static const char *name_of(const struct calltree *t, uint32_t node)
+{
+	return strtab_get(&t->strings, t->frames.data[t->nodes.data[node].frame].name, NULL);
+}
+
+static void call_trees_are_of_a_stretch(void **unused)
+{
+	struct calltree t;
+	(void)unused;
+	put_day();
+	put_trees();
+	json_t *got = tree_of(&t, T0 + DAY - 600, T0 + DAY);
+	assert_int_equal(whole(got, "bucket_s"), 60);
+	assert_int_equal(whole(got, "points"), 10);
+	assert_true(at(got, "cpus", 9) == 0.75);
+	assert_int_equal(t.nodes.len, 4);
+	assert_true(t.nodes.data[0].total[0] == 450000000000);
+	assert_true(t.nodes.data[0].self[0] == 0);
+	assert_string_equal(name_of(&t, 3), "matmul");
+	assert_int_equal(t.frames.data[t.nodes.data[3].frame].kind, CALLTREE_NATIVE);
+	assert_true(t.nodes.data[3].self[0] == 300000000000);
+	assert_string_equal(name_of(&t, t.nodes.data[3].parent), "step");
+	json_decref(got);
+	calltree_free(&t);
+	got = tree_of(&t, T0 + HOUR, T0 + HOUR + 1200); /* minutes do not go back so far */
+	assert_int_equal(whole(got, "bucket_s"), 600);
+	assert_int_equal(whole(got, "points"), 2);
+	assert_true(t.nodes.data[0].total[0] == 720000000000);
+	assert_true(t.nodes.data[0].self[0] == 120000000000);
+	json_decref(got);
+	calltree_free(&t);
+	got = tree_of(&t, T0, T0 + DAY);
+	assert_true(t.nodes.data[0].total[0] == 144 * 360000000000);
+	json_decref(got);
+	calltree_free(&t);
+}
+
+/* One that leads in a circle, one whose frame nobody knows, one that is not there, and what is no
+ * time. */
+static void damaged_stacks_are_the_process_itself(void **unused)
+{
+	struct calltree t;
+	(void)unused;
+	put_day();
+	char *sql = sqlite3_mprintf("INSERT INTO cpu_60s VALUES(%lld, 1, 6, 1), (%lld, 1, 9, 2),"
+				    " (%lld, 1, 4, 4), (%lld, 1, 1, 'x'), (%lld, 1, 2, -5),"
+				    " (%lld, 1, 5, 1e300), (%lld, 1, -3, 8)",
+				    T0 + DAY - 60, T0 + DAY - 60, T0 + DAY - 60, T0 + DAY - 60,
+				    T0 + DAY - 60, T0 + DAY - 60, T0 + DAY - 60);
+	put("INSERT INTO frames VALUES(3, 77, 'matmul', 0), (2, 1, NULL, 0);"
+	    "INSERT INTO stacks VALUES(6, 7, 3, 0), (7, 6, 3, 0), (4, 0, 99, 0)");
+	put(sql);
+	sqlite3_free(sql);
+	json_t *got = tree_of(&t, T0 + DAY - 60, T0 + DAY);
+	assert_true(t.nodes.data[0].total[0] == 15000000000);
+	assert_true(t.nodes.data[0].self[0] >= 14000000000);
+	json_decref(got);
+	calltree_free(&t);
+}
+
 static void counters_are_of_a_kind_or_a_process(void **unused)
 {
 	(void)unused;
@@ -431,6 +524,8 @@ int main(void)
 		TEST(stretches_that_are_none_are_refused),
 		TEST(processes_are_those_that_lived_then),
 		TEST(phases_are_of_a_step),
+		TEST(call_trees_are_of_a_stretch),
+		TEST(damaged_stacks_are_the_process_itself),
 		TEST(counters_are_of_a_kind_or_a_process),
 		TEST(incidents_and_events_are_those_of_then),
 		TEST(a_question_ends_in_time),

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
+#include "base/calltree.h"
 #include "base/entity.h"
 #include "events/metric.h"
 #include "store/store.h"
@@ -345,6 +346,113 @@ static void phases_are_parts_of_steps(void **unused)
 	assert_int_equal(ask("SELECT sum(seconds) FROM phases_600s"), 12);
 }
 
+/* ---- call trees ---- */
+
+/* train -> step (of n seconds) -> matmul (of m), and what no frame has. */
+static void tell_tree(uint32_t pid, double rest_s, double step_s, double matmul_s)
+{
+	const struct store_frame frames[] = {
+		{.own_s = rest_s, .name = (char *)""},
+		{.parent = 0, .kind = CALLTREE_PYTHON, .name = (char *)"train (t.py:1)"},
+		{.parent = 1, .kind = CALLTREE_PYTHON, .name = (char *)"step", .own_s = step_s},
+		{.parent = 2, .name = (char *)"matmul", .own_s = matmul_s},
+	};
+	struct store_tree tree = {.pid = pid, .len = 4};
+	tree.frames = xcalloc(tree.len, sizeof(*tree.frames));
+	for (uint32_t i = 0; i < tree.len; i++) {
+		tree.frames[i] = frames[i];
+		tree.frames[i].name = xstrdup(frames[i].name);
+	}
+	store_rollup_tree(&rollup, tree);
+}
+
+static void call_trees_are_added_up(void **unused)
+{
+	(void)unused;
+	open_store();
+	job(7);
+	job(9);
+	tell_tree(7, 0.25, 1, 4);
+	tell_tree(8, 1, 1, 1); /* no job */
+	write_at(TIME_S);
+	tell_tree(7, 0, 2, 8);
+	tell_tree(9, 0, 5, 0);
+	write_at(TIME_S + 10);
+	tell_tree(7, 0, 16, 0);
+	write_at(TIME_S + 60);
+	assert_int_equal(ask("SELECT count(*) FROM stacks"), 3);
+	assert_int_equal(ask("SELECT count(*) FROM cpu_60s"), 5);
+	assert_true(
+		ask("SELECT seconds = 12 AND frame = 'matmul' FROM v_cpu WHERE pid = 7 AND stack"
+		    " = 'train (t.py:1);step;matmul' AND time = 1700000040"));
+	assert_true(ask("SELECT sum(seconds) = 15.25 FROM v_cpu WHERE pid = 7 AND time ="
+			" 1700000040"));
+	assert_true(ask("SELECT seconds = 0.25 FROM v_cpu WHERE stack IS NULL"));
+	assert_true(ask("SELECT seconds = 5 FROM v_cpu WHERE pid = 9 AND frame = 'step'"));
+	assert_true(ask("SELECT sum(seconds) = 31.25 FROM v_cpu_10m WHERE pid = 7"));
+	assert_true(ask("SELECT kind = 1 FROM frames WHERE name = 'step'"));
+	assert_int_equal(rollup.left_out, 0);
+}
+
+/* Another run knows no numbers yet. */
+static void call_trees_go_on_with_another_agent(void **unused)
+{
+	(void)unused;
+	open_store();
+	job(7);
+	tell_tree(7, 0, 1, 4);
+	write_at(TIME_S);
+	killed();
+	tell_tree(7, 0, 1, 4);
+	write_at(TIME_S + 20);
+	assert_int_equal(ask("SELECT count(*) FROM frames"), 3);
+	assert_int_equal(ask("SELECT count(*) FROM stacks"), 3);
+	assert_true(ask("SELECT seconds = 8 FROM v_cpu WHERE frame = 'matmul'"));
+}
+
+static void call_trees_have_bounds(void **unused)
+{
+	(void)unused;
+	open_store();
+	job(7);
+	for (int i = 0; i < STORE_FRAMES / 4 + 2; i++)
+		tell_tree(7, 0, 1, 0);
+	assert_int_equal(rollup.left_out, 2);
+	assert_int_equal(rollup.now.frames, STORE_FRAMES);
+	struct store_batch many = rollup.now;
+	rollup.now = (struct store_batch){0};
+	write_at(TIME_S - 1);
+	rollup.now = many;
+	writer.stacks = STORE_STACKS_MOST - 1; /* the file has room for one more */
+	write_at(TIME_S);
+	assert_int_equal(ask("SELECT count(*) FROM stacks"), 1);
+	assert_true(ask("SELECT seconds = 4096 AND stack = 'train (t.py:1)' FROM v_cpu"));
+}
+
+/* Minutes after a day, the rest and names with all else. */
+static void call_trees_go_by_their_age(void **unused)
+{
+	const struct store_limits limits = {.keep_s = 7 * 86400, .bytes = 1 << 30};
+	bool names;
+	(void)unused;
+	open_store();
+	job(7);
+	tell_tree(7, 0, 1, 4);
+	write_at(TIME_S);
+	store_retain(writer.db, &limits, TIME_S + 86000, &names);
+	assert_int_equal(ask("SELECT count(*) FROM cpu_60s"), 2);
+	store_retain(writer.db, &limits, TIME_S + 87000, &names);
+	assert_int_equal(ask("SELECT count(*) FROM cpu_60s"), 0);
+	assert_int_equal(ask("SELECT count(*) FROM cpu_600s"), 2);
+	store_retain(writer.db, &limits, (TIME_S + 9 * 86400) / 600 * 600, &names);
+	assert_int_equal(ask("SELECT count(*) FROM cpu_600s"), 0);
+	assert_int_equal(ask("SELECT count(*) FROM stacks"), 0);
+	assert_int_equal(ask("SELECT count(*) FROM frames"), 0);
+	assert_true(names);
+}
+
+/* ---- processes ---- */
+
 /* A process's row is written when it changes. */
 static void processes_are_told_when_they_change(void **unused)
 {
@@ -625,6 +733,10 @@ int main(void)
 		TEST(a_clock_that_is_set_back),
 		TEST(steps_are_counted_from_the_first_look),
 		TEST(phases_are_parts_of_steps),
+		TEST(call_trees_are_added_up),
+		TEST(call_trees_go_on_with_another_agent),
+		TEST(call_trees_have_bounds),
+		TEST(call_trees_go_by_their_age),
 		TEST(processes_are_told_when_they_change),
 		TEST(an_incident_is_one_row_the_latest),
 		TEST(rows_go_by_their_age),

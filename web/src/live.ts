@@ -10,7 +10,7 @@ import { groups, timesOf } from "./views/counters";
 import { get, jobName, seconds, type Live } from "./live/get";
 import { anomalies } from "./live/anomalies";
 import { flames } from "./live/flames";
-import { historyOfCounters, historyOfIncidents, historyOfSteps } from "./live/history";
+import { historyOfCounters, historyOfFlames, historyOfIncidents, historyOfSteps } from "./live/history";
 import { noteRange, placeOf, ranged } from "./live/range";
 import { freezes, frozenOf } from "./live/freezes";
 import { incidents } from "./live/incidents";
@@ -183,7 +183,7 @@ export function live(): void {
   const views = [view("jobs", "Jobs", jobs), view("steps", "Steps", () => ranged("steps", steps(), historyOfSteps())),
                  view("gpus", "GPUs and counters", () => ranged("gpus", counters(), historyOfCounters())),
                  view("incidents", "Incidents", () => ranged("incidents", incidents(frozenOf), historyOfIncidents())),
-                 view("anomalies", "Anomalies", anomalies), view("flames", "Flame graphs", flames), view("ranks", "Ranks", ranks), view("freezes", "Frozen traces", freezes), view("probes", "Probes and cost", self), view("settings", "Settings", settings)];
+                 view("anomalies", "Anomalies", anomalies), view("flames", "Flame graphs", () => ranged("flames", flames(), historyOfFlames())), view("ranks", "Ranks", ranks), view("freezes", "Frozen traces", freezes), view("probes", "Probes and cost", self), view("settings", "Settings", settings)];
   const { nav, main } = tabs(views);
   const lost = (why: string) => { light.classList.add("off"); words.textContent = why; };
   async function look(): Promise<void> {

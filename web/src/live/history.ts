@@ -1,9 +1,11 @@
-// history.ts - what the store tells of a stretch of time: steps and their phases, counters, incidents.
-// What is asked for is drawn once; of a stretch that ends now it is asked again when there is more.
+// history.ts - what the store tells of a stretch of time: steps and their phases, counters, flame
+// graphs, incidents. What is asked for is drawn once; of a stretch that ends now it is asked again
+// when there is more.
 import { chart } from "../chart";
 import type { Json, Series } from "../data";
 import { add, clear, h, note, section } from "../dom";
-import { count, moment, ns, plural } from "../format";
+import { flameGraph } from "../flame";
+import { count, moment, ns, number, plural } from "../format";
 import { table } from "../table";
 import { groups } from "../views/counters";
 import { incidentCard } from "../views/incidents";
@@ -124,6 +126,24 @@ export function historyOfCounters(): History {
     add(clear(box), none && !got.kept ? [none] : [h("div", { class: "row", role: "group", "aria-label": "of what" }, ...kinds), whose, none,
       !none && note(`${each(got)}${each(got).startsWith("each p") ? ": its mean, and the highest value in it" : ""}`),
       !none && (got.series.length ? drawSeries(got, spans, of) : note("No counter of that was told then.")), !none && moreSeries(got, spans, of)]);
+    return got;
+  });
+}
+
+// ---- flame graphs ----
+
+const FEW_SAMPLES = "No processor time of it is kept of that time: stacks come each ten seconds, with --detect or --pprof-push.";
+
+export function historyOfFlames(): History {
+  return asks(async (box, range, rest) => {
+    const all = await get(`history?${range.query}`), none = nothing(all), jobs: Json[] = all.jobs ?? [];
+    if (none || !jobs.length) { add(clear(box), [none ?? note("No job ran then.")]); return all; }
+    const job = jobs.find((j) => String(j.id) === rest) ?? jobs[0];
+    const [got, told] = await Promise.all([get(`history/processes/${job.id}/flame?${range.query}`), get(`history/incidents?${range.query}`)]);
+    const cpus = chart({ title: "CPUs that it used", said: each(got), format: number, height: 120, time: true, marks: spansOf(told.incidents), select: (a, b) => go(a, b, rest) },
+      timesOf(got), [{ label: "CPUs", values: got.cpus, filled: true, points: got.points < 60 }]);
+    add(clear(box), [chooses("process", jobOptions(jobs, job.id), (id) => { location.hash = ofView("flames", range, id); }),
+      got.flame ? h("p", { class: "answer" }, `${jobName(job)}: ${ns(got.flame.total)} of CPU time`) : note(FEW_SAMPLES), got.flame && cpus.element, got.flame && flameGraph(got.flame)]);
     return got;
   });
 }

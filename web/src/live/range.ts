@@ -6,7 +6,7 @@ import { moment } from "../format";
 import { fragment } from "../tabs";
 import type { Live } from "./get";
 
-const VIEWS = ["steps", "gpus", "incidents"];
+const VIEWS = ["steps", "gpus", "incidents", "flames"];
 const STRETCHES: [string, string][] = [["", "now"], ["last/3600", "hour"], ["last/86400", "day"], ["last/604800", "week"]];
 const LEAST_S = 10;
 const WHOLE: [number, number][] = [[86400, 600], [7200, 60], [0, 1]]; // of a stretch so long, ends are whole so many seconds
