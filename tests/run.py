@@ -4,9 +4,9 @@ Each test is a program that prints TAP (https://testanything.org): unit tests th
 cmocka, scripts by themselves. A program that crashes, hangs or plans more than it
 reports counts as failed.
 
-Most tests of the tracer wait more than they work, so two of them run at a time, and those that wait
-most of their time (SLEEPERS) in a lane of their own. Another lane has the time that they leave, for
-what needs no tracing; once that is done it takes tests of the tracer as well. Of those with PyTorch's functions probed (TORCH) one runs at a time: the kernel has its
+Most tests of the tracer wait more than they work, so two of them run at a time. A third lane has
+the time that they leave, for what needs no tracing; once that is done it takes tests of the tracer
+as well. Of those with PyTorch's functions probed (TORCH) one runs at a time: the kernel has its
 breakpoints in all processes that map a file, so that each makes the others' attaching take longer.
 Those of ALONE run one by one, and beside them nothing but what waits nearly all the time
 (WAITS); beside those of SERVED_FIRST runs what needs no tracing, while a CPU is idle; those of SOLE
@@ -46,17 +46,12 @@ SOLE = {"profile_follow_test.py"}  # looks at all that the machine runs
 WAITS = {
     "agent_listen_test.py", "gpu_timeline_order_test.py", "guest_folder_test.py", "outlook_test.py",
 }
-SLEEPERS = {
-    "agent_api_test.py", "agent_page_test.py", "agent_peers_test.py", "agent_push_test.py",
-    "agent_test.py", "gpu_attach_test.py", "gpu_nccl_test.py", "net_test.py", "privileges_test.py",
-    "readers_test.py", "session_hosts_test.py", "symbols_test.py", "watch_test.py",
-}
 TORCH = {
     "faults_test.py", "flops_test.py", "gpu_ops_test.py", "phases_test.py", "record_detect_test.py",
     "steps_test.py", "torch_test.py",
 }
-LONG = ("inside_test.py", "watch_test.py", "agent_test.py", "outlook_test.py", "faults_test.py",
-        "gpu_timeline_attach_test.py", "steps_test.py", "phases_test.py", "gpu_ops_test.py",
+LONG = ("watch_test.py", "inside_test.py", "agent_test.py", "outlook_test.py", "faults_test.py",
+        "inside_programs_test.py", "inside_modes_test.py", "gpu_timeline_attach_test.py", "steps_test.py", "phases_test.py", "gpu_ops_test.py",
         "record_detect_test.py", "hostile_test.py", "torch_test.py", "crafted_cli_test.py",
         "pace_alarms_test", "score_test.py", "campaign.py", "detector_test")
 
@@ -127,19 +122,29 @@ class Runner:
         self.reasons = []
         self.lock = threading.Lock()
 
+    def printed(self, command, limit_s):
+        """What it printed, and its status; one that takes too long may end what it started."""
+        with subprocess.Popen(command, cwd=ROOT, env=self.env, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as p:
+            status = None
+            for end, patience_s in ((None, limit_s), (p.terminate, 30), (p.kill, None)):
+                if end:
+                    end()
+                    status = "timeout"
+                try:
+                    out, _ = p.communicate(timeout=patience_s)
+                    break
+                except subprocess.TimeoutExpired:
+                    pass
+            return out.decode(errors="replace"), status or p.returncode
+
     def run(self, name, command, under=(), limit_s=600):
         """under: what runs the command."""
         start = time.monotonic()
         if not pathlib.Path(command[0]).exists():
             text, status = f"# {command[0]} was not built", "none"
         else:
-            try:
-                done = subprocess.run([*AS_AT_A_TERMINAL, *under, *command], cwd=ROOT, env=self.env,
-                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                      stderr=subprocess.STDOUT, timeout=limit_s)
-                text, status = done.stdout.decode(errors="replace"), done.returncode
-            except subprocess.TimeoutExpired as late:
-                text, status = (late.stdout or b"").decode(errors="replace"), "timeout"
+            text, status = self.printed([*AS_AT_A_TERMINAL, *under, *command], limit_s)
         (self.logs / name.replace("/", "-")).write_text(text)
         outcome = read_tap(name, text, status)
         with self.lock:
@@ -221,9 +226,7 @@ def run_in_lanes(runner, tests):
     apart = those_of(ALONE | SERVED_FIRST | SOLE | WAITS)
     others = [test for test in tests if test not in apart]
     torch = queue_of(those_of(TORCH))
-    sleepers = queue_of(those_of(SLEEPERS))
-    traces = queue_of(test for test in others
-                      if is_of_root(test) and file_of(test) not in TORCH | SLEEPERS)
+    traces = queue_of(test for test in others if is_of_root(test) and file_of(test) not in TORCH)
     long, short = [], []
     for test in others:
         if not is_of_root(test):
@@ -231,8 +234,7 @@ def run_in_lanes(runner, tests):
     short = queue_of(short, IDLE)
     runner.run_while(queue_of(those_of(SERVED_FIRST)), short)
     beside = queue_of(long + [test[:2] for test in short], BESIDE)
-    runner.run_all((torch, traces, beside), (traces, beside, sleepers), (beside, traces),
-                   (sleepers,))
+    runner.run_all((torch, traces, beside), (traces, beside), (beside, traces))
     alone, waits, sole = (queue_of(those_of(names)) for names in (ALONE, WAITS, SOLE))
     runner.run_all((alone, waits), (waits,))
     runner.run_all((sole,))

@@ -29,6 +29,7 @@ import pytorch
 
 # a shell that starts jobs in the background has them ignore it, and children would inherit that
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was started ends
 # "sudo make test": commands run as root all the same, in folders of root
 for _name in ("SUDO_UID", "SUDO_GID", "SUDO_USER", "DOAS_USER", "PKEXEC_UID"):
     os.environ.pop(_name, None)
