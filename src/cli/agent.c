@@ -115,10 +115,8 @@ static void on_step_end(void *ctx, const struct live_steps_view *of, uint64_t en
 static int64_t bytes_of(const struct session_view *v, const struct m_probe *probe,
 			const struct m_call *c)
 {
-	for (unsigned i = 0; i < c->nargs && i < MODEL_MAX_ARGS; i++)
-		if (!strcmp(live_string(v, probe->arg_names[i]), "bytes"))
-			return (int64_t)c->args[i];
-	return -1;
+	int arg = live_bytes_arg(v, probe);
+	return arg >= 0 ? (int64_t)c->args[arg] : -1;
 }
 
 static void note_collective(struct agent *a, const struct session_view *v,

@@ -188,7 +188,27 @@ static void write_jobs(const struct series_sink *x, const struct agent_view *v)
 	}
 }
 
-enum of_function { CALLS, ERRORS, SECONDS };
+enum of_function { CALLS, ERRORS, SECONDS, BYTES };
+
+/* Whether it has that figure at all. */
+static bool has_figure(const struct live_function *f, enum of_function what)
+{
+	return what == ERRORS ? f->errors > 0 : what != BYTES || f->bytes_arg >= 0;
+}
+
+static double figure_of(const struct live_function *f, enum of_function what)
+{
+	switch (what) {
+	case CALLS:
+		return (double)f->calls;
+	case ERRORS:
+		return (double)f->errors;
+	case SECONDS:
+		return f->ns * 1e-9;
+	default:
+		return (double)f->bytes;
+	}
+}
 
 static void write_functions(const struct series_sink *x, const struct agent_view *v,
 			    enum of_function what)
@@ -202,11 +222,8 @@ static void write_functions(const struct series_sink *x, const struct agent_view
 					       {"comm", p ? p->comm : NULL},
 					       {"layer", f->layer},
 					       {"function", f->name}};
-		double value = what == CALLS	? (double)f->calls
-			       : what == ERRORS ? (double)f->errors
-						: f->ns * 1e-9;
-		if (what != ERRORS || f->errors)
-			series_sample(x, labels, LEN(labels), value);
+		if (has_figure(f, what))
+			series_sample(x, labels, LEN(labels), figure_of(f, what));
 	}
 }
 
@@ -221,6 +238,9 @@ static void write_calls(const struct series_sink *x, const struct agent_view *v)
 	series_family(x, "eacgm_call_seconds_total", FAMILY_COUNTER,
 		      "Time in calls, without those within one of their own layer.");
 	write_functions(x, v, SECONDS);
+	series_family(x, "eacgm_call_bytes_total", FAMILY_COUNTER,
+		      "Bytes that calls sent, copied or allocated, where they say how many.");
+	write_functions(x, v, BYTES);
 }
 
 static uint64_t coverage_key(const struct live_coverage *c)
@@ -296,6 +316,26 @@ static void write_steps_of(const struct series_sink *x, const struct agent_view 
 	}
 }
 
+static void write_phases(const struct series_sink *x, const struct agent_view *v)
+{
+	series_family(x, "eacgm_step_phase_ratio", FAMILY_GAUGE,
+		      "Share of the steps' time, of the last seconds in which some ended.");
+	for (uint32_t i = 0; i < v->jobs->len; i++) {
+		char pid[16];
+		uint32_t of = v->jobs->of[i].pid;
+		const struct live_process *p = live_series_process(v->series, of);
+		const struct live_steps_view *s = agent_series_steps(v, of);
+		snprintf(pid, sizeof(pid), "%u", of);
+		for (uint32_t k = 0; s && !(p && p->end_ns) && k < s->phase_len; k++) {
+			const struct label labels[] = {{"pid", pid},
+						       {"comm", p ? p->comm : NULL},
+						       {"kind", s->kind},
+						       {"phase", s->phase[k].name}};
+			series_sample(x, labels, LEN(labels), (double)s->phase[k].share);
+		}
+	}
+}
+
 static void write_steps(const struct series_sink *x, const struct agent_view *v)
 {
 	series_family(x, "eacgm_steps_total", FAMILY_COUNTER,
@@ -306,6 +346,7 @@ static void write_steps(const struct series_sink *x, const struct agent_view *v)
 	series_family(x, "eacgm_step_median_seconds", FAMILY_GAUGE,
 		      "The median of the last 240 steps.");
 	write_steps_of(x, v, MEDIAN_STEP);
+	write_phases(x, v);
 	if (v->jobs->left_out) {
 		series_family(x, "eacgm_steps_left_out_processes", FAMILY_GAUGE,
 			      "Processes with steps, beyond those whose steps are counted.");

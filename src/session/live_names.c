@@ -2,6 +2,7 @@
 #include "session/live_names.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static bool is_named(const struct m_probe *probe)
 {
@@ -11,6 +12,15 @@ static bool is_named(const struct m_probe *probe)
 uint64_t live_name_value(const struct m_probe *probe, const struct m_call *c)
 {
 	return is_named(probe) ? c->args[probe->name_arg] : 0;
+}
+
+int live_bytes_arg(const struct session_view *v, const struct m_probe *probe)
+{
+	for (int i = 0; i < MODEL_MAX_ARGS; i++)
+		if (probe->arg_types[i] == ARG_TYPE_BYTES &&
+		    !strcmp(live_string(v, probe->arg_names[i]), "bytes"))
+			return i;
+	return -1;
 }
 
 void live_function_name(const struct session_view *v, const struct m_probe *probe, uint64_t value,

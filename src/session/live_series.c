@@ -104,6 +104,7 @@ static size_t place_named(struct live_series *s, uint32_t pid, const char *layer
 	struct live_function *f = vec_push(&s->functions);
 	f->pid = pid;
 	snprintf(f->layer, sizeof(f->layer), "%s", layer);
+	f->bytes_arg = -1;
 	snprintf(f->name, sizeof(f->name), "%s", name);
 	return s->functions.len - 1;
 }
@@ -123,6 +124,8 @@ static struct live_function *function_of(struct live_series *s, const struct ses
 		if (s->function_of.len >= 4 * SERIES_FUNCTIONS)
 			map64_free(&s->function_of);
 		map64_set(&s->function_of, key, at);
+		if (strcmp(s->functions.data[at].name, OTHER))
+			s->functions.data[at].bytes_arg = (int8_t)live_bytes_arg(v, probe);
 	}
 	return &s->functions.data[at];
 }
@@ -145,6 +148,8 @@ static void take_calls(struct live_series *s, const struct session_view *v)
 		f->calls++;
 		f->errors += (c->flags & CALL_ERROR) != 0;
 		f->ns += c->flags & CALL_NESTED ? 0 : (double)c->dur_ns;
+		f->bytes +=
+			f->bytes_arg >= 0 && !(c->flags & CALL_ERROR) ? c->args[f->bytes_arg] : 0;
 	}
 }
 

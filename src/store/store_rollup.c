@@ -154,7 +154,7 @@ static void sum_others(struct store_rollup *r)
 		qsort(b->calls.data, b->calls.len, sizeof(*b->calls.data), compare_time);
 	if (b->calls.len <= STORE_FUNCTIONS)
 		return;
-	struct store_calls all = {.layer = STORE_OTHER, .name = STORE_OTHER};
+	struct store_calls all = {.layer = STORE_OTHER, .name = STORE_OTHER, .bytes = -1};
 	for (size_t i = STORE_FUNCTIONS - 1; i < b->calls.len; i++) {
 		all.calls += b->calls.data[i].calls;
 		all.errors += b->calls.data[i].errors;
@@ -173,7 +173,9 @@ static void take_calls_of(struct store_rollup *r, const struct live_series *s,
 	*to = (struct store_calls){.owner = owner_of(s, f->pid, offset_ns),
 				   .calls = f->calls - before->calls,
 				   .errors = f->errors - before->errors,
-				   .ns = f->ns - before->ns};
+				   .ns = f->ns - before->ns,
+				   .bytes = f->bytes_arg >= 0 ? (int64_t)(f->bytes - before->bytes)
+							      : -1};
 	snprintf(to->layer, sizeof(to->layer), "%s", f->layer);
 	snprintf(to->name, sizeof(to->name), "%s", f->name);
 }
@@ -193,7 +195,8 @@ static void take_calls(struct store_rollup *r, const struct live_series *s, int6
 		if (map64_get(&r->function_of, key, &at))
 			before = r->before.data[at];
 		map64_set(&next.function_of, key, next.before.len);
-		*vec_push(&next.before) = (struct store_before){f->calls, f->errors, f->ns};
+		*vec_push(&next.before) =
+			(struct store_before){f->calls, f->errors, f->bytes, f->ns};
 		if (f->calls > before.calls)
 			take_calls_of(r, s, f, &before, offset_ns);
 	}

@@ -66,6 +66,7 @@ struct store_calls {
 	char name[SERIES_NAME];
 	uint64_t calls, errors;
 	double ns;
+	int64_t bytes; /* -1: calls do not say */
 };
 
 /* Where processor time went. The first frame of a tree is the process itself: what of its time no
@@ -134,7 +135,7 @@ struct store_seen {
 
 /* Calls of a function so far. */
 struct store_before {
-	uint64_t calls, errors;
+	uint64_t calls, errors, bytes;
 	double ns;
 };
 

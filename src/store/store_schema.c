@@ -125,9 +125,15 @@ static const char third[] =
 	" world_size, job, launcher, pod, namespace, pod_uid, container, container_name FROM "
 	"processes;";
 
-/* Call trees. A stack is a frame below another stack, 0: the process itself; it is made after that
- * one, so that its number is greater. */
+/* Bytes of calls. Call trees: a stack is a frame below another stack, 0: the process itself; it is
+ * made after that one, so that its number is greater. */
 static const char fourth[] =
+	"ALTER TABLE calls_60s ADD COLUMN bytes INTEGER;"
+	"DROP VIEW v_calls;"
+	"CREATE VIEW v_calls AS SELECT r.time AS time, " AT ", p.pid AS pid, p.script AS script,"
+	" f.layer AS layer, f.name AS name, r.calls AS calls, r.errors AS errors,"
+	" r.seconds AS seconds, r.bytes AS bytes FROM calls_60s r JOIN functions f ON f.id ="
+	" r.function LEFT JOIN processes p ON p.id = r.process;"
 	"CREATE TABLE frames(id INTEGER PRIMARY KEY, kind INTEGER, name TEXT, seen INTEGER,"
 	" UNIQUE(name, kind));"
 	"CREATE TABLE stacks(id INTEGER PRIMARY KEY, parent INTEGER, frame INTEGER, seen INTEGER,"

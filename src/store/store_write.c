@@ -58,10 +58,10 @@ static const char *const texts[STORE_STATEMENTS] = {
 		      " ON CONFLICT(time, process, kind)" ADD_SUMS,
 	[PUT_PHASE_60S] = PUT_PHASE("60"),
 	[PUT_PHASE_600S] = PUT_PHASE("600"),
-	[PUT_CALLS] = "INSERT INTO calls_60s VALUES(?1, ?2, ?3, ?4, ?5, ?6)"
+	[PUT_CALLS] = "INSERT INTO calls_60s VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)"
 		      " ON CONFLICT(time, process, function) DO UPDATE SET calls = calls +"
 		      " excluded.calls, errors = errors + excluded.errors, seconds = seconds +"
-		      " excluded.seconds",
+		      " excluded.seconds, bytes = coalesce(bytes + excluded.bytes, excluded.bytes)",
 	[PUT_CPU_60S] = PUT_CPU("60"),
 	[PUT_CPU_600S] = PUT_CPU("600"),
 	[PUT_EVENT] = "INSERT INTO events(time_ns, entity, name, text) VALUES(?1, ?2, ?3, ?4)",
@@ -450,6 +450,7 @@ static int put_calls(struct store_writer *w, const struct store_batch *b,
 	sqlite3_bind_int64(s, 4, (sqlite3_int64)c->calls);
 	sqlite3_bind_int64(s, 5, (sqlite3_int64)c->errors);
 	sqlite3_bind_double(s, 6, c->ns * 1e-9);
+	put_known(s, 7, c->bytes);
 	return end(s);
 }
 

@@ -148,6 +148,37 @@ static void calls_by_name(void **unused)
 	has("eacgm_process_info{pid=\"8\"", false); /* it calls nothing: no job */
 }
 
+/* Of calls that say how many; those that failed moved nothing. */
+static void bytes_by_name(void **unused)
+{
+	(void)unused;
+	struct feed_batch b = {0};
+	uint32_t empty = text(&b, ""), layer = text(&b, "nccl"), name = text(&b, "ncclAllReduce");
+	uint32_t bytes = text(&b, "bytes"), other = text(&b, "ncclGroupEnd");
+	(void)empty;
+	process(&b, 7, text(&b, "python3"), 1, 0);
+	thread(&b, 0, 7);
+	probe(&b, 0, layer, name);
+	b.probes.data[0].arg_names[2] = bytes;
+	b.probes.data[0].arg_types[2] = ARG_TYPE_BYTES;
+	probe(&b, 1, layer, other);
+	b.probes.data[1].arg_names[0] = bytes; /* of another type */
+	call(&b, 0, 0, 0);
+	call(&b, 0, 0, CALL_NESTED);
+	call(&b, 0, 0, CALL_ERROR);
+	call(&b, 0, 1, 0);
+	for (size_t i = 0; i < 3; i++)
+		b.calls.data[i].args[2] = 1 << 20;
+	pass(&b, SECOND);
+	assert_int_equal(s.functions.data[0].bytes, 2 << 20);
+	has("eacgm_call_bytes_total{pid=\"7\",comm=\"python3\",layer=\"nccl\",function="
+	    "\"ncclAllReduce\"} 2097152\n",
+	    true);
+	has("eacgm_call_bytes_total{pid=\"7\",comm=\"python3\",layer=\"nccl\",function="
+	    "\"ncclGroupEnd\"}",
+	    false);
+}
+
 static void what_has_ended_goes(void **unused)
 {
 	(void)unused;
@@ -279,13 +310,17 @@ static void steps_that_a_budget_left_out(void **unused)
 	probe(&b, 0, layer, name);
 	probe(&b, 1, layer, name);
 	pass(&b, SECOND);
+	jobs.of[1].phase[0] = (struct live_phase){"load", 0.25F};
+	jobs.of[1].phase_len = 1;
 	has("eacgm_steps_total{pid=\"8\"", true);
+	has("eacgm_step_phase_ratio{pid=\"8\",kind=\"\",phase=\"load\"} 0.25\n", true);
 	coverage(&b, 0, SECOND, SECOND);
 	coverage(&b, 1, 3 * SECOND, SECOND);
 	pass(&b, 2 * SECOND);
 	has("eacgm_function_seen_ratio{layer=\"torch\",function=\"backward\"} 0.5\n", true);
 	has("eacgm_function_seen_ratio{layer=\"torch\",function=\"backward\"} 0.75\n", false);
 	has("eacgm_steps_total{pid=\"8\"", false);
+	has("eacgm_step_phase_ratio{pid", false);
 	has("eacgm_steps_total{pid=\"9\"", true);
 	coverage(&b, 0, 2 * SECOND, SECOND); /* on all the time since */
 	coverage(&b, 1, 4 * SECOND, SECOND);
@@ -323,8 +358,13 @@ int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, begin, end)
 	const struct CMUnitTest tests[] = {
-		T(calls_by_name), T(what_has_ended_goes),	   T(counters_in_base_units),
-		T(owners),	  T(steps_that_a_budget_left_out), T(no_room),
+		T(calls_by_name),
+		T(bytes_by_name),
+		T(what_has_ended_goes),
+		T(counters_in_base_units),
+		T(owners),
+		T(steps_that_a_budget_left_out),
+		T(no_room),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,6 +102,7 @@ static struct live_function *function(uint32_t pid, const char *name)
 {
 	struct live_function *f = vec_push(&series.functions);
 	f->pid = pid;
+	f->bytes_arg = -1;
 	strcpy(f->layer, "cuda");
 	snprintf(f->name, sizeof(f->name), "%s", name);
 	return f;
@@ -272,6 +273,25 @@ static void calls_are_those_since_the_last_batch(void **unused)
 	assert_int_equal(ask("SELECT count(*) FROM processes WHERE rank = 2 AND job = '4711'"), 1);
 	assert_int_equal(ask("SELECT count(*) FROM v_processes WHERE container_name = 'trainer'"),
 			 1);
+}
+
+static void calls_have_bytes_where_they_say_so(void **unused)
+{
+	(void)unused;
+	open_store();
+	job(7);
+	struct live_function *f = function(7, "cuMemcpy");
+	f->calls = 1, f->bytes = 1000, f->bytes_arg = 2;
+	function(7, "cuCtxSynchronize")->calls = 1;
+	write_at(TIME_S);
+	f = &series.functions.data[0];
+	f->calls = 2, f->bytes = 5000;
+	write_at(TIME_S + 10);
+	f->calls = 3;
+	write_at(TIME_S + 60);
+	assert_true(ask("SELECT bytes = 5000 FROM v_calls WHERE calls = 2"));
+	assert_true(ask("SELECT bytes = 0 FROM v_calls WHERE time = 1700000100"));
+	assert_true(ask("SELECT bytes IS NULL FROM v_calls WHERE name = 'cuCtxSynchronize'"));
 }
 
 static void many_functions_are_others(void **unused)
@@ -728,6 +748,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(counters_have_mean_and_bounds),
 		TEST(calls_are_those_since_the_last_batch),
+		TEST(calls_have_bytes_where_they_say_so),
 		TEST(many_functions_are_others),
 		TEST(what_a_killed_agent_left_is_added_up),
 		TEST(a_clock_that_is_set_back),

@@ -67,6 +67,7 @@ class JobCard {
         { head: "function", left: true, value: (f) => f.name }, { head: "layer", left: true, value: (f) => f.layer },
         { head: "calls", value: (f) => f.calls, text: (f) => count(f.calls) },
         { head: "time", value: (f) => f.total_ns, text: (f) => ns(f.total_ns) },
+        { head: "bytes", value: (f) => f.bytes ?? -1, text: (f) => f.bytes === null ? "" : bytes(f.bytes) },
       ], { name: `functions of ${jobName(j)}`, step: 15 }),
       j.functions_all > j.functions.length && note(`${count(j.functions.length)} of ${count(j.functions_all)} functions, those with most time`),
       h("dl", { class: "facts" }, ...(j.counters as Json[]).flatMap((c) => [h("dt", null, c.name), h("dd", null, value(c.value, c.unit))])),
