@@ -98,6 +98,7 @@ int main(int argc, char **argv)
 	static const struct live_state state;
 	static const struct live_jobs jobs;
 	static const struct agent_causes causes;
+	static const struct live_notices notices;
 	uint64_t took_ns[TIMES];
 	size_t n[4], samples = 0, bytes = 0;
 	for (int i = 0; i < 4; i++)
@@ -117,6 +118,7 @@ int main(int argc, char **argv)
 							       .state = &state,
 							       .jobs = &jobs,
 							       .causes = &causes,
+							       .notices = &notices,
 							       .host = "host",
 							       .version = "1",
 							       .dcgm = true});
@@ -132,6 +134,7 @@ int main(int argc, char **argv)
 					  .state = &state,
 					  .jobs = &jobs,
 					  .causes = &causes,
+					  .notices = &notices,
 					  .host = "host",
 					  .version = "1"});
 	live_series_free(&s);

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "cli/agent_freezes.h"
 #include "cli/agent_history.h"
+#include "cli/agent_notes.h"
 #include "report/report_judged.h"
 #include "cli/agent_profile.h"
 #include "cli/agent_push.h"
@@ -56,19 +57,14 @@ void agent_catch_signal(void)
 }
 
 /* Errors of GPUs, and collectives that hang. */
-static bool is_trigger(const char *name)
+bool agent_is_error(const char *name)
 {
 	return !strcmp(name, "xid") || !strcmp(name, "collective_hang") ||
 	       !strcmp(name, "collective_mismatch");
 }
 
-static void note_error(struct agent *a, const struct session_view *v, const struct m_event *e)
+static void freeze_error(struct agent *a, const struct session_view *v, const struct m_event *e)
 {
-	if (a->events)
-		otlp_events_error(a->events, e->time_ns, live_string(v, e->name),
-				  live_string(v, e->entity), live_string(v, e->text));
-	if (!a->flight)
-		return;
 	char *why = xasprintf("%s of %s: %s", live_string(v, e->name), live_string(v, e->entity),
 			      live_string(v, e->text));
 	agent_peers_freeze(a->peers, e->time_ns, why, 0);
@@ -77,14 +73,13 @@ static void note_error(struct agent *a, const struct session_view *v, const stru
 
 static void look_for_triggers(struct agent *a, const struct session_view *v)
 {
-	if (a->flight)
-		flight_batch(a->flight, v);
+	flight_batch(a->flight, v);
 	for (size_t i = 0; i < v->batch->events.len; i++) {
 		const struct m_event *e = &v->batch->events.data[i];
-		if (is_trigger(live_string(v, e->name)))
-			note_error(a, v, e);
+		if (agent_is_error(live_string(v, e->name)))
+			freeze_error(a, v, e);
 	}
-	if (freeze_asked && a->flight) {
+	if (freeze_asked) {
 		freeze_asked = 0;
 		agent_peers_freeze(a->peers, 0, "SIGUSR1", 0);
 	}
@@ -96,9 +91,10 @@ static void on_written(void *ctx, const char *path, const char *why, const struc
 	char *text = failed ? xasprintf("cannot freeze (%s): %s", why, failed->msg)
 			    : xasprintf("froze %s: %s", path, why);
 	outlet_say(&a->err, text);
-	if (a->store)
-		store_event(a->store, 0, "eacgm", failed ? "freeze_failed" : "freeze",
-			    failed ? failed->msg : path);
+	agent_note(a, &(struct agent_note){.time_ns = monotonic_ns(),
+					   .entity = "eacgm",
+					   .name = failed ? "freeze_failed" : "freeze",
+					   .text = failed ? failed->msg : path});
 	free(text);
 }
 
@@ -148,16 +144,6 @@ static void look_for_collectives(struct agent *a, const struct session_view *v)
 }
 
 /* ---- what is kept ---- */
-
-/* Events that a session tells are rare: errors of GPUs, hangs, changes of what is traced. */
-static void store_events(struct agent *a, const struct session_view *v)
-{
-	for (size_t i = 0; i < v->batch->events.len; i++) {
-		const struct m_event *e = &v->batch->events.data[i];
-		store_event(a->store, e->time_ns, live_string(v, e->entity),
-			    live_string(v, e->name), live_string(v, e->text));
-	}
-}
 
 /* With the lock held. */
 static struct store_seen seen_by(const struct agent *a,
@@ -216,12 +202,11 @@ static void on_batch(void *ctx, const struct session_view *v)
 		tell_learning(a);
 		look_at_mixtures(a, now_ns);
 	}
-	if (a->flight || a->events)
+	agent_note_events(a, v);
+	if (a->flight)
 		look_for_triggers(a, v);
 	if (a->events)
 		look_for_collectives(a, v);
-	if (a->store)
-		store_events(a, v);
 	watch_steps_batch(a->steps, v, now_ns);
 	pthread_mutex_lock(&a->lock);
 	a->last_batch_ns = now_ns;
@@ -272,19 +257,17 @@ static void on_anomaly(void *ctx, const struct anomaly *found)
 
 static void on_misfit(void *ctx, const struct model_misfit *m)
 {
-	agent_say(ctx, m->why);
+	agent_note_misfit(ctx, m);
 }
 
 static void on_change(void *ctx, const struct change *c)
 {
-	char text[CHANGE_LINE_BYTES];
-	agent_say(ctx, change_line(text, c));
+	agent_note_change(ctx, c);
 }
 
 static void on_warning(void *ctx, const struct outlook_warning *w)
 {
-	char text[OUTLOOK_LINE_BYTES];
-	agent_say(ctx, outlook_line(text, w));
+	agent_note_warning(ctx, w);
 }
 
 static void on_row(void *ctx, const struct feature_row *row, double score, bool alarmed)
@@ -407,6 +390,7 @@ static struct agent_view view_of(const struct agent *a, const struct beside *b)
 				   .state = &a->state,
 				   .jobs = &a->jobs,
 				   .causes = &a->causes,
+				   .notices = &a->notices,
 				   .host = a->host,
 				   .version = EACGM_VERSION,
 				   .freezes = a->flight != NULL,

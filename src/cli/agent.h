@@ -18,6 +18,7 @@
 #include "serve/otlp_events.h"
 #include "session/flight.h"
 #include "session/live_comms.h"
+#include "session/live_notices.h"
 #include "session/live_rates.h"
 #include "session/live_trends.h"
 #include "session/session_detect.h"
@@ -28,13 +29,14 @@
 
 struct agent {
 	struct outlet err;
-	pthread_mutex_t lock; /* of the next seven */
+	pthread_mutex_t lock; /* of the next eight */
 	struct live_state state;
 	struct live_jobs jobs;
 	struct live_series series;
 	struct live_trends trends;
 	json_t *incidents; /* as `report --json` has them, the newest last */
 	struct agent_causes causes;
+	struct live_notices notices; /* agent_notes.h */
 	uint64_t last_batch_ns;
 	struct live_rates *rates; /* those of the thread that looks at rows */
 	struct watch_steps *steps;
@@ -79,6 +81,8 @@ void agent_close(struct agent *a);
 /* For the session: who looks at its rows, at most SESSION_DETECT_LOOKERS; returns how many. */
 size_t agent_lookers(struct agent *a, struct session_live ret[static SESSION_DETECT_LOOKERS]);
 void agent_say(void *agent, const char *sentence);
+/* Of an event's name: an error of a GPU, or a collective that hangs or does not fit. */
+bool agent_is_error(const char *name);
 
 /* After agent_open, at any time; takes them. */
 void agent_set_settings(struct agent *a, json_t *settings);

@@ -278,15 +278,29 @@ static json_t *causes_json(const struct agent_causes *causes)
 	return list;
 }
 
+/* The newest first. */
+static json_t *events_json(const struct live_notices *all)
+{
+	json_t *list = json_array();
+	for (uint32_t i = all->len; i; i--) {
+		const struct live_notice *n = live_notices_at(all, i - 1);
+		json_array_append_new(
+			list, json_pack("{s:o, s:o, s:o, s:o}", "time_ns", count_json(n->time_ns),
+					"entity", text_json(n->entity), "name", text_json(n->name),
+					"text", text_json(n->text)));
+	}
+	return list;
+}
+
 json_t *agent_api_incidents(const struct agent_api_view *v)
 {
 	json_t *list = json_array();
 	for (size_t i = json_array_size(v->incidents); i; i--)
 		json_array_append_new(list, json_deep_copy(json_array_get(v->incidents, i - 1)));
-	return json_pack("{s:b, s:b, s:o, s:o, s:o, s:o}", "judges", v->agent.state->judges,
+	return json_pack("{s:b, s:b, s:o, s:o, s:o, s:o, s:o}", "judges", v->agent.state->judges,
 			 "learning", v->agent.state->learning, "now_ns", count_json(v->now_ns),
 			 "incidents", list, "anomalies", anomalies_json(v->agent.state), "causes",
-			 causes_json(v->agent.causes));
+			 causes_json(v->agent.causes), "events", events_json(v->agent.notices));
 }
 
 /* ---- GPUs and counters over time ---- */

@@ -368,6 +368,13 @@ static void write_incidents(const struct series_sink *x, const struct agent_view
 	for (size_t i = 0; i < v->causes->len; i++)
 		series_sample(x, &(struct label){"cause", v->causes->rows[i].cause}, 1,
 			      v->causes->rows[i].cost_s);
+	series_family(
+		x, "eacgm_notices_total", FAMILY_COUNTER,
+		"What was told beside incidents: early warnings, errors of GPUs, hangs, and more.");
+	for (uint32_t i = 0; i < v->notices->counts_len; i++) {
+		const struct live_notice_count *c = &v->notices->counts[i];
+		series_sample(x, &(struct label){"name", c->name}, 1, (double)c->n);
+	}
 	series_family(x, "eacgm_anomalies_total", FAMILY_COUNTER, "Anomalies that were found.");
 	series_sample(x, NULL, 0, (double)v->state->anomalies);
 	series_family(x, "eacgm_anomalies_lasting", FAMILY_GAUGE, "Anomalies that have not ended.");

@@ -42,14 +42,16 @@ struct spans {
 	size_t shortest; /* of a full list */
 };
 
+enum log_kind { LOG_INCIDENT, LOG_ERROR, LOG_WARNING };
+
 struct log {
 	uint64_t time_ns, seen_ns;
-	bool is_error; /* else an incident: */
+	enum log_kind kind;
 	uint64_t id;
 	uint32_t pid, culprit_pid;
 	bool ended;
 	double cost_ns, confidence;
-	char name[48], of[64]; /* of an error */
+	char name[48], of[64]; /* of an error, and a warning */
 	char body[512], cause[32], runner_up[32], culprit[96], culprit_kind[24], advice[256];
 };
 
@@ -220,13 +222,14 @@ static void put_log(struct otlp_events *e, const struct log *l)
 	pthread_mutex_unlock(&e->lock);
 }
 
-void otlp_events_error(struct otlp_events *e, uint64_t time_ns, const char *name, const char *of,
-		       const char *text)
+void otlp_events_notice(struct otlp_events *e, const struct otlp_notice *n)
 {
-	struct log l = {.time_ns = time_ns, .seen_ns = monotonic_ns(), .is_error = true};
-	COPY(l.name, name);
-	COPY(l.of, of);
-	snprintf(l.body, sizeof(l.body), "%s of %s: %s", name, of, text);
+	struct log l = {.time_ns = n->time_ns,
+			.seen_ns = monotonic_ns(),
+			.kind = n->is_error ? LOG_ERROR : LOG_WARNING};
+	COPY(l.name, n->name);
+	COPY(l.of, n->of);
+	snprintf(l.body, sizeof(l.body), "%s of %s: %s", n->name, n->of, n->text);
 	put_log(e, &l);
 }
 
@@ -336,7 +339,7 @@ static void set_severity(record_t *r, bool is_error)
 static void pack_log(struct buf *ret, struct otlp_arena *a, const struct log *l, uint64_t seed,
 		     uint64_t offset_ns)
 {
-	static char incident[] = "eacgm.incident", error[] = "eacgm.error";
+	static char names[][16] = {"eacgm.incident", "eacgm.error", "eacgm.warning"};
 	Opentelemetry__Proto__Logs__V1__ScopeLogs scope =
 		OPENTELEMETRY__PROTO__LOGS__V1__SCOPE_LOGS__INIT;
 	record_t r = OPENTELEMETRY__PROTO__LOGS__V1__LOG_RECORD__INIT, *rows = &r;
@@ -344,11 +347,12 @@ static void pack_log(struct buf *ret, struct otlp_arena *a, const struct log *l,
 	struct ids ids;
 	r.time_unix_nano = l->time_ns + offset_ns;
 	r.observed_time_unix_nano = l->seen_ns + offset_ns;
-	set_severity(&r, l->is_error);
+	set_severity(&r, l->kind == LOG_ERROR);
 	r.body = otlp_text_value(a, l->body);
-	r.event_name = l->is_error ? error : incident;
-	if (l->is_error) {
-		otlp_put_text(a, &attributes, "error.type", l->name);
+	r.event_name = names[l->kind];
+	if (l->kind != LOG_INCIDENT) {
+		otlp_put_text(a, &attributes,
+			      l->kind == LOG_ERROR ? "error.type" : "eacgm.warning.type", l->name);
 		otlp_put_text(a, &attributes, "eacgm.of", l->of);
 	} else {
 		put_incident_attributes(a, &attributes, l);

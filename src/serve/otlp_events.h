@@ -29,9 +29,13 @@ struct otlp_incident {
 /* A log each time, a span when it has ended. */
 void otlp_events_incident(struct otlp_events *e, const struct otlp_incident *i);
 
-/* An error: "xid" of "gpu 0", "79: fallen off the bus". */
-void otlp_events_error(struct otlp_events *e, uint64_t time_ns, const char *name, const char *of,
-		       const char *text);
+/* An error ("xid" of "gpu 0", "79: fallen off the bus") or a warning, which is no incident. */
+struct otlp_notice {
+	uint64_t time_ns;
+	bool is_error;
+	const char *name, *of, *text;
+};
+void otlp_events_notice(struct otlp_events *e, const struct otlp_notice *n);
 
 /* A step is what lies between two ends in the same process. They need not be told in order. */
 struct otlp_step_end {

@@ -14,10 +14,15 @@ uint64_t live_name_value(const struct m_probe *probe, const struct m_call *c)
 	return is_named(probe) ? c->args[probe->name_arg] : 0;
 }
 
+static bool may_be_bytes(uint8_t type)
+{
+	return type == ARG_TYPE_BYTES || type == ARG_TYPE_U64 || type == ARG_TYPE_I64;
+}
+
 int live_bytes_arg(const struct session_view *v, const struct m_probe *probe)
 {
 	for (int i = 0; i < MODEL_MAX_ARGS; i++)
-		if (probe->arg_types[i] == ARG_TYPE_BYTES &&
+		if (may_be_bytes(probe->arg_types[i]) &&
 		    !strcmp(live_string(v, probe->arg_names[i]), "bytes"))
 			return i;
 	return -1;

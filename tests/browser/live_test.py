@@ -93,7 +93,9 @@ def incidents(*list_):
                   "entity": "pid 100", "why": "optimizer.step took 82 ms, usually 31 ms"}]
     return {"judges": True, "learning": False, "now_ns": NOW, "incidents": list(list_),
             "anomalies": anomalies,
-            "causes": [{"cause": "cpu_contention", "incidents": 1, "cost_s": 41.2}]}
+            "causes": [{"cause": "cpu_contention", "incidents": 1, "cost_s": 41.2}],
+            "events": [{"time_ns": NOW - 61 * SECOND, "entity": "gpu 0", "name": "early_warning",
+                        "text": "device memory runs out in 4 min " + HOSTILE}]}
 
 
 FRAMES = [(0, "all", 5), (0, "<module> (train.py:88)", 1), (1, "train_step (train.py:40)", 1),
@@ -299,6 +301,7 @@ def an_incident_opens_to_its_cause(page):
     usual(page.agent)
     page.open("incidents")
     page.wait(lambda: "another process takes" in page.text(), "the list")
+    assert "device memory runs out in 4 min" in page.text() and "61.0 s ago" in page.text(), page.text()
     assert "stress-ng" not in page.text(), "the list is short"
     page.shot("incidents")
     page.click(".incident-link")

@@ -4,6 +4,7 @@ by OpenTelemetry's schema and rules and as Pyroscope and Parca take it; receiver
 slow, full, hostile, or come back; and that scrapes never wait for one."""
 
 import concurrent.futures
+import json
 import os
 import re
 import signal
@@ -152,6 +153,12 @@ def _(t):
            log["event_name"] == "eacgm.error" and
            log["body"]["string_value"].startswith("xid of gpu 1: 79") and
            attributes(log) == {"error.type": "xid", "eacgm.of": "gpu 1"}, log)
+    # the same on the page, and as a metric
+    events = json.loads(a.get("/api/v1/incidents")[0])["events"]
+    expect(("gpu 1", "xid", "79") in [(e["entity"], e["name"], e["text"][:2]) for e in events],
+           events)
+    expect([v for labels, v in a.samples()["eacgm_notices_total"] if labels["name"] == "xid"][0] > 0,
+           a.samples()["eacgm_notices_total"])
     a.end()
 
 

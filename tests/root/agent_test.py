@@ -2,6 +2,7 @@
 """agent_test.py - `eacgm agent`: what it serves of jobs that it was not told of, by Prometheus's rules
 and dcgm-exporter's names, what it refuses, and that nothing of it stays."""
 
+import json
 import os
 import re
 import shutil
@@ -247,6 +248,9 @@ def _(t):
     job = start_in(t, a.group, "/usr/bin/python3", leaks, "400e6", "5e6", "150")
     t.wait_for(lambda: "its memory grows steadily" in a.said(), a.said(), 120)
     expect(a.samples()["eacgm_learning"], "answers")
+    told = [e for e in json.loads(a.get("/api/v1/incidents")[0])["events"]
+            if e["name"] == "early_warning" and e["entity"] == "pid %d" % job.pid]
+    expect(told and "its memory grows steadily" in told[0]["text"], told)
     t.kill(job)
     a.end()
 

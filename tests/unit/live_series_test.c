@@ -28,6 +28,7 @@ static struct live_series s;
 static uint32_t strings;
 static struct live_state state;
 static struct live_jobs jobs;
+static struct live_notices notices;
 
 static int begin(void **unused)
 {
@@ -38,6 +39,7 @@ static int begin(void **unused)
 	strings = 0;
 	state = (struct live_state){0};
 	jobs = (struct live_jobs){0};
+	notices = (struct live_notices){0};
 	return 0;
 }
 
@@ -106,6 +108,7 @@ static char *metrics(void)
 						       .state = &state,
 						       .jobs = &jobs,
 						       .causes = &causes,
+						       .notices = &notices,
 						       .host = "host",
 						       .version = "1",
 						       .dcgm = true});
@@ -162,7 +165,8 @@ static void bytes_by_name(void **unused)
 	b.probes.data[0].arg_names[2] = bytes;
 	b.probes.data[0].arg_types[2] = ARG_TYPE_BYTES;
 	probe(&b, 1, layer, other);
-	b.probes.data[1].arg_names[0] = bytes; /* of another type */
+	b.probes.data[1].arg_names[0] = bytes;
+	b.probes.data[1].arg_types[0] = ARG_TYPE_PTR;
 	call(&b, 0, 0, 0);
 	call(&b, 0, 0, CALL_NESTED);
 	call(&b, 0, 0, CALL_ERROR);
@@ -334,6 +338,30 @@ static void steps_that_a_budget_left_out(void **unused)
 	has("eacgm_steps_total{", false);
 }
 
+/* The latest stay, all are counted by name; of too many names the others together. */
+static void notices_of_what_was_told(void **unused)
+{
+	(void)unused;
+	char name[64];
+	live_notices_add(&notices, 1, "gpu 0", "xid", "79");
+	for (uint32_t i = 0; i < 99; i++) {
+		snprintf(name, sizeof(name), "n%u", i);
+		live_notices_add(&notices, 2 + i, "pid 7", name, "");
+	}
+	live_notices_add(&notices, 200, "gpu 1", "xid", "31");
+	assert_int_equal(notices.len, LIVE_NOTICES);
+	assert_string_equal(live_notices_at(&notices, LIVE_NOTICES - 1)->text, "31");
+	assert_string_equal(live_notices_at(&notices, 0)->name, "n36");
+	has("eacgm_notices_total{name=\"xid\"} 2\n", true);
+	has("eacgm_notices_total{name=\"n29\"} 1\n", true);
+	has("eacgm_notices_total{name=\"(other)\"} 69\n", true);
+	memset(name, 'x', sizeof(name) - 1);
+	name[sizeof(name) - 1] = 0;
+	live_notices_add(&notices, 201, "", name, "");
+	live_notices_add(&notices, 202, "", name, "");
+	has("eacgm_notices_total{name=\"(other)\"} 71\n", true);
+}
+
 static void no_room(void **unused)
 {
 	(void)unused;
@@ -359,6 +387,7 @@ int main(void)
 #define T(fn) cmocka_unit_test_setup_teardown(fn, begin, end)
 	const struct CMUnitTest tests[] = {
 		T(calls_by_name),
+		T(notices_of_what_was_told),
 		T(bytes_by_name),
 		T(what_has_ended_goes),
 		T(counters_in_base_units),

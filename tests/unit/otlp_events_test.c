@@ -244,7 +244,11 @@ static void errors_and_their_limit(void **unused)
 	(void)unused;
 	struct otlp_events_stats s;
 	for (int i = 0; i < OTLP_LOGS + 3; i++)
-		otlp_events_error(events, MS, "xid", "gpu 0", "79: gone\033[31m\xff");
+		otlp_events_notice(events, &(struct otlp_notice){.time_ns = MS,
+								 .is_error = true,
+								 .name = "xid",
+								 .of = "gpu 0",
+								 .text = "79: gone\033[31m\xff"});
 	assert_int_equal(write_logs(), OTLP_LOGS);
 	assert_string_equal(log_of(0)->body->string_value,
 			    "xid of gpu 0: 79: gone?[31m\xef\xbf\xbd");
@@ -254,13 +258,29 @@ static void errors_and_their_limit(void **unused)
 	assert_int_equal(write_logs(), 0);
 }
 
+static void warnings(void **unused)
+{
+	(void)unused;
+	otlp_events_notice(events, &(struct otlp_notice){.time_ns = 2 * MS,
+							 .name = "early_warning",
+							 .of = "host",
+							 .text = "memory runs out in 4 min"});
+	assert_int_equal(write_logs(), 1);
+	assert_string_equal(log_of(0)->event_name, "eacgm.warning");
+	assert_int_equal(log_of(0)->severity_number, 13);
+	assert_string_equal(attribute(log_of(0), "eacgm.warning.type")->string_value,
+			    "early_warning");
+	assert_string_equal(log_of(0)->body->string_value,
+			    "early_warning of host: memory runs out in 4 min");
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, begin, end)
 	const struct CMUnitTest tests[] = {
 		T(steps_of_ends_in_any_order), T(collectives_within_steps),
 		T(the_longest_stay),	       T(incidents),
-		T(errors_and_their_limit),
+		T(errors_and_their_limit),     T(warnings),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,6 +28,7 @@ static struct live_series series;
 static struct live_state state;
 static struct live_jobs jobs;
 static struct agent_causes causes;
+static const struct live_notices notices;
 static request_t *request;
 
 static int begin(void **unused)
@@ -91,6 +92,7 @@ static size_t write_all(void)
 							   .state = &state,
 							   .jobs = &jobs,
 							   .causes = &causes,
+							   .notices = &notices,
 							   .host = "host",
 							   .version = "1"},
 				      OFFSET + 20 * SECOND, OFFSET);

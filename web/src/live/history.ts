@@ -8,7 +8,7 @@ import { flameGraph } from "../flame";
 import { count, moment, ns, number, plural } from "../format";
 import { table } from "../table";
 import { groups } from "../views/counters";
-import { incidentCard } from "../views/incidents";
+import { eventTable, incidentCard } from "../views/incidents";
 import type { Span } from "../views/steps";
 import { get, jobName } from "./get";
 import { go, type History, type Range } from "./range";
@@ -177,9 +177,7 @@ export function historyOfIncidents(): History {
     add(clear(box), [steps ? steps.element : none,
       list.length ? h("ul", { class: "incident-list" }, ...list.map(incidentLine)) : note("No incident then. They are looked for with --detect."),
       got.incidents_all > list.length && note(`the latest ${count(list.length)} of ${count(got.incidents_all)}`), byCause(list),
-      events.length ? section("Events", table(events, [
-        { head: "at", left: true, value: (e) => moment(Math.floor(e.time_ns / 1e9)) }, { head: "of", left: true, value: (e) => e.entity ?? "" },
-        { head: "what", left: true, value: (e) => e.name }, { head: "text", left: true, value: (e) => e.text ?? "" }], { name: "events", step: 30 })) : null,
+      events.length ? section("Events", eventTable(events, (t) => moment(Math.floor(t / 1e9)))) : null,
       got.events_all > events.length && note(`the latest ${count(events.length)} of ${count(got.events_all)} events`)]);
     return got;
   });

@@ -7,7 +7,7 @@ import { ns, percent, value } from "../format";
 import { table } from "../table";
 import { fragment } from "../tabs";
 import { meanOf } from "../views/counters";
-import { incidentCard } from "../views/incidents";
+import { eventTable, incidentCard } from "../views/incidents";
 import { flamesAt } from "./flames";
 import { get, seconds, type Live } from "./get";
 
@@ -116,6 +116,7 @@ function overview(got: Json): (HTMLElement | false | null)[] {
       { head: "cause", left: true, value: (c) => c.cause }, { head: "incidents", value: (c) => c.incidents },
       { head: "cost", value: (c) => c.cost_s, text: (c) => seconds(c.cost_s) }], { name: "causes", sort: 2 })) : null,
     got.anomalies.length ? section("Anomalies", anomalyTable(got.anomalies, got.now_ns)) : null,
+    got.events.length ? section("Warnings and events", eventTable(got.events, (t) => `${ns(Math.max(0, got.now_ns - t))} ago`)) : null,
   ];
 }
 

@@ -16,6 +16,13 @@ function culprit(c: Json): string {
 }
 
 /** when: a time of the recording's clock in words. */
+/** What was told beside incidents; when: of a time in nanoseconds. */
+export function eventTable(events: Json[], when: (t: number) => string): HTMLElement {
+  return table(events, [
+    { head: "at", left: true, value: (e) => when(e.time_ns) }, { head: "of", left: true, value: (e) => e.entity ?? "" },
+    { head: "what", left: true, value: (e) => e.name }, { head: "text", left: true, value: (e) => e.text ?? "" }], { name: "events", step: 30 });
+}
+
 export function incidentCard(i: Json, when: (t: number) => string): HTMLElement {
   const blame: Json[] = i.blame ?? [], cost = i.cost_ns ?? 0;
   const rows = blame.map((b) => ({ label: b.owner, value: b.ns }));
