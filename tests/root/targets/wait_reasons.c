@@ -32,6 +32,7 @@ struct waiter {
 	void (*wait)(struct waiter *w);
 	void (*wake)(struct waiter *w); /* NULL: nobody has to */
 	int fds[2];
+	void *block; /* made before: a wait for malloc's lock would be one of another reason */
 	pthread_mutex_t lock;
 	pthread_cond_t condition;
 	int turn;
@@ -180,17 +181,13 @@ static int big_file(const char *name)
 
 static void wait_for_disk(struct waiter *w)
 {
-	void *block;
 	int fd = w->fds[0];
-	if (posix_memalign(&block, 4096, BLOCK))
-		exit(1);
 	for (unsigned i = 0; i < FILE_BYTES / BLOCK; i++)
-		if (pread(fd, block, BLOCK, (off_t)i * BLOCK) != BLOCK)
+		if (pread(fd, w->block, BLOCK, (off_t)i * BLOCK) != BLOCK)
 			fail("pread");
 	for (int i = 0; i < 10; i++)
-		if (pwrite(fd, block, 4096, i * 4096) != 4096 || fsync(fd))
+		if (pwrite(fd, w->block, 4096, i * 4096) != 4096 || fsync(fd))
 			fail("fsync");
-	free(block);
 }
 
 static void wait_in_faults(struct waiter *w)
@@ -249,7 +246,7 @@ static void prepare(struct waiter *w)
 	pthread_cond_init(&w->condition, NULL);
 	if (w->wait == wait_for_disk) {
 		w->fds[0] = big_file("disk");
-		if (fcntl(w->fds[0], F_SETFL, O_DIRECT))
+		if (fcntl(w->fds[0], F_SETFL, O_DIRECT) || posix_memalign(&w->block, 4096, BLOCK))
 			fail("O_DIRECT");
 	} else if (w->wait == wait_in_faults) {
 		w->fds[0] = big_file("faults");
