@@ -1,26 +1,53 @@
-/* window.c - blocks of rows in memory. */
+/* window.c - blocks of rows in memory, the oldest of each kind compressed. A frame of zstd is read
+ * by who made it: it is as it was written. */
 #include "events/window.h"
 
 #include <errno.h>
+#include <zstd.h>
 
 #include "base/sort.h"
 
 #define BLOCK_MOST_BYTES  (4u << 20)
 #define BLOCK_LEAST_BYTES (64u << 10)
 #define BLOCKS		  32 /* of a window, where these bounds let it: a block goes at a time */
+#define PACK_LEVEL	  1
+
+struct window_block {
+	struct row_block raw; /* of a packed one nothing but len */
+	uint8_t *packed;      /* NULL: it is not; of calls a thread's one behind the other */
+	size_t packed_bytes;
+	uint64_t begin_ns, end_ns; /* of a packed one: of its first row, the latest of all */
+};
 
 struct row_window {
 	struct rec_tables tables;
 	struct row_source source;
-	VEC(struct row_block) blocks[ROW_KINDS]; /* the oldest first */
-	size_t bytes, most_bytes;		 /* of their room */
-	uint64_t gone_ns;			 /* the latest end of rows that went */
+	VEC(struct window_block) blocks[ROW_KINDS]; /* the oldest first: */
+	size_t packed[ROW_KINDS];		    /* so many are */
+	size_t bytes, most_bytes;		    /* of their room */
+	size_t raw_bytes;			    /* of these: not packed */
+	uint64_t gone_ns;			    /* the latest end of rows that went */
+	/* of row_window_pack */
+	bool packs;
+	size_t raw_most;
+	uint64_t keep_ns, newest_ns;
+	ZSTD_CCtx *packer;
+	VEC(uint8_t) packing; /* room for a packed block */
 };
 
 static size_t window_blocks(const void *ctx, enum row_kind kind)
 {
 	const struct row_window *w = ctx;
 	return w->blocks[kind].len;
+}
+
+static int unpack(const struct window_block *b, size_t row_bytes, struct row_block *ret,
+		  struct err *e)
+{
+	size_t bytes = b->raw.len * row_bytes;
+	if (ZSTD_decompress(ret->rows, bytes, b->packed, b->packed_bytes) != bytes)
+		return err_set(e, EIO, "rows in memory cannot be unpacked");
+	return 0;
 }
 
 static int window_read(const void *ctx, enum row_kind kind, size_t block, struct row_block *ret,
@@ -32,25 +59,36 @@ static int window_read(const void *ctx, enum row_kind kind, size_t block, struct
 	if (block >= w->blocks[kind].len)
 		return err_set(e, EINVAL, "there is no block %zu of %s", block,
 			       row_kind_info(kind)->name);
-	const struct row_block *b = &w->blocks[kind].data[block];
-	if (ret->cap < b->len) {
+	const struct window_block *b = &w->blocks[kind].data[block];
+	if (ret->cap < b->raw.len) {
 		free(ret->rows);
-		ret->rows = xrealloc(NULL, b->len, row_bytes);
-		ret->cap = b->len;
+		ret->rows = xrealloc(NULL, b->raw.len, row_bytes);
+		ret->cap = b->raw.len;
 	}
-	memcpy(ret->rows, b->rows, b->len * row_bytes);
-	ret->len = b->len;
-	return 0;
+	int rc = 0;
+	if (b->packed)
+		rc = unpack(b, row_bytes, ret, e);
+	else
+		memcpy(ret->rows, b->raw.rows, b->raw.len * row_bytes);
+	ret->len = rc ? 0 : b->raw.len;
+	return rc;
 }
 
 struct row_window *row_window_new(size_t most_bytes)
 {
 	struct row_window *w = xcalloc(1, sizeof(*w));
 	w->most_bytes = most_bytes;
+	w->raw_most = SIZE_MAX;
 	strtab_add(&w->tables.strings, "", 0);
 	w->source = (struct row_source){
 		.ctx = w, .tables = &w->tables, .blocks = window_blocks, .read = window_read};
 	return w;
+}
+
+static void block_free(struct window_block *b)
+{
+	row_block_free(&b->raw);
+	free(b->packed);
 }
 
 void row_window_free(struct row_window *w)
@@ -59,9 +97,11 @@ void row_window_free(struct row_window *w)
 		return;
 	for (unsigned kind = 0; kind < ROW_KINDS; kind++) {
 		for (size_t i = 0; i < w->blocks[kind].len; i++)
-			row_block_free(&w->blocks[kind].data[i]);
+			block_free(&w->blocks[kind].data[i]);
 		vec_free(&w->blocks[kind]);
 	}
+	ZSTD_freeCCtx(w->packer);
+	vec_free(&w->packing);
 	rec_tables_free(&w->tables);
 	free(w);
 }
@@ -85,53 +125,155 @@ static uint64_t end_of(const struct row_kind_info *k, enum row_kind kind, const 
 	return kind == ROW_CALL ? ns + ((const struct m_call *)row)->dur_ns : ns;
 }
 
-static void note_gone(struct row_window *w, enum row_kind kind, const struct row_block *b)
+static uint64_t block_end(enum row_kind kind, const struct window_block *b)
 {
 	const struct row_kind_info *k = row_kind_info(kind);
-	for (size_t i = 0; i < b->len; i++) {
-		uint64_t ns = end_of(k, kind, (const uint8_t *)b->rows + i * k->row_bytes);
-		w->gone_ns = ns > w->gone_ns ? ns : w->gone_ns;
+	uint64_t ret = b->end_ns;
+	for (size_t i = 0; !b->packed && i < b->raw.len; i++) {
+		uint64_t ns = end_of(k, kind, (const uint8_t *)b->raw.rows + i * k->row_bytes);
+		ret = ns > ret ? ns : ret;
 	}
+	return ret;
+}
+
+static uint64_t first_ns_of(enum row_kind kind, const void *row)
+{
+	uint64_t ns;
+	memcpy(&ns, (const uint8_t *)row + row_kind_info(kind)->first_ns, sizeof(ns));
+	return ns;
+}
+
+static uint64_t block_begin(enum row_kind kind, const struct window_block *b)
+{
+	return b->packed ? b->begin_ns : first_ns_of(kind, b->raw.rows);
 }
 
 static void drop_oldest(struct row_window *w, enum row_kind kind)
 {
-	struct row_block *b = w->blocks[kind].data;
+	struct window_block *b = w->blocks[kind].data;
 	size_t row_bytes = row_kind_info(kind)->row_bytes;
 	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there are blocks */
-	*rec_bulk_count(&w->tables, row_kind_info(kind)) -= b->len;
-	w->bytes -= b->cap * row_bytes;
-	note_gone(w, kind, b);
-	row_block_free(b);
+	uint64_t end_ns = block_end(kind, b);
+	w->gone_ns = end_ns > w->gone_ns ? end_ns : w->gone_ns;
+	*rec_bulk_count(&w->tables, row_kind_info(kind)) -= b->raw.len;
+	w->bytes -= b->packed ? b->packed_bytes : b->raw.cap * row_bytes;
+	w->raw_bytes -= b->raw.cap * row_bytes;
+	w->packed[kind] -= b->packed != NULL;
+	block_free(b);
 	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): likewise */
 	memmove(b, b + 1, --w->blocks[kind].len * sizeof(*b));
-}
-
-static uint64_t begin_of(const struct row_window *w, enum row_kind kind)
-{
-	const struct row_kind_info *k = row_kind_info(kind);
-	const uint8_t *row = w->blocks[kind].data[0].rows;
-	uint64_t ns;
-	memcpy(&ns, row + k->first_ns, sizeof(ns));
-	return ns;
 }
 
 /* Whose oldest block is the oldest of all, of kinds that have others; ROW_KINDS: there is none. */
 static unsigned oldest_kind(const struct row_window *w)
 {
 	unsigned ret = ROW_KINDS;
-	for (unsigned kind = 0; kind < ROW_KINDS; kind++)
-		if (w->blocks[kind].len > 1 &&
-		    (ret == ROW_KINDS || begin_of(w, kind) < begin_of(w, ret)))
+	uint64_t oldest_ns = 0;
+	for (unsigned kind = 0; kind < ROW_KINDS; kind++) {
+		if (w->blocks[kind].len <= 1)
+			continue;
+		uint64_t ns = block_begin(kind, &w->blocks[kind].data[0]);
+		if (ret == ROW_KINDS || ns < oldest_ns) {
+			oldest_ns = ns;
 			ret = kind;
+		}
+	}
 	return ret;
+}
+
+/* ---- packed blocks ---- */
+
+/* The kind that has the oldest full block that is not packed; ROW_KINDS: there is none. */
+static unsigned oldest_raw(const struct row_window *w)
+{
+	unsigned ret = ROW_KINDS;
+	uint64_t oldest_ns = 0;
+	for (unsigned kind = 0; kind < ROW_KINDS; kind++) {
+		size_t at = w->packed[kind];
+		if (at + 1 >= w->blocks[kind].len)
+			continue;
+		uint64_t ns = block_begin(kind, &w->blocks[kind].data[at]);
+		if (ret == ROW_KINDS || ns < oldest_ns) {
+			oldest_ns = ns;
+			ret = kind;
+		}
+	}
+	return ret;
+}
+
+static int by_thread(const void *a, const void *b, void *arg)
+{
+	const struct m_call *x = a, *y = b;
+	(void)arg;
+	return (x->thread > y->thread) - (x->thread < y->thread);
+}
+
+/* Bytes in w->packing, 0: it cannot be done. */
+static size_t pack_rows(struct row_window *w, const void *rows, size_t bytes)
+{
+	size_t most = ZSTD_compressBound(bytes);
+	if (!w->packer)
+		w->packer = ZSTD_createCCtx();
+	if (!w->packer)
+		return 0;
+	while (w->packing.len < most)
+		vec_push(&w->packing);
+	size_t ret = ZSTD_compressCCtx(w->packer, w->packing.data, most, rows, bytes, PACK_LEVEL);
+	return ZSTD_isError(ret) ? 0 : ret;
+}
+
+/* The oldest that is not packed; false: there is none. */
+static bool pack_oldest(struct row_window *w)
+{
+	unsigned kind = oldest_raw(w);
+	if (kind == ROW_KINDS)
+		return false;
+	struct window_block *b = &w->blocks[kind].data[w->packed[kind]];
+	size_t row_bytes = row_kind_info(kind)->row_bytes;
+	b->begin_ns = block_begin(kind, b);
+	b->end_ns = block_end(kind, b);
+	if (kind == ROW_CALL)
+		sort_runs(b->raw.rows, b->raw.len, row_bytes, by_thread, NULL);
+	size_t bytes = pack_rows(w, b->raw.rows, b->raw.len * row_bytes);
+	if (!bytes)
+		return false;
+	b->packed = xrealloc(NULL, bytes, 1);
+	memcpy(b->packed, w->packing.data, bytes);
+	b->packed_bytes = bytes;
+	w->bytes += bytes;
+	w->bytes -= b->raw.cap * row_bytes;
+	w->raw_bytes -= b->raw.cap * row_bytes;
+	free(b->raw.rows);
+	b->raw.rows = NULL;
+	b->raw.cap = 0;
+	w->packed[kind]++;
+	return true;
+}
+
+/* Whether the oldest block of a kind is of no use any more. */
+static bool is_old(const struct row_window *w, enum row_kind kind)
+{
+	const struct window_block *b = w->blocks[kind].data;
+	uint64_t keep_ns = w->keep_ns < w->newest_ns ? w->keep_ns : w->newest_ns;
+	return block_begin(kind, b) < w->newest_ns - keep_ns &&
+	       block_end(kind, b) < w->newest_ns - keep_ns;
 }
 
 static void make_room(struct row_window *w, size_t bytes)
 {
 	unsigned old;
+	while (w->packs && w->raw_bytes + bytes > w->raw_most && pack_oldest(w))
+		;
 	while (w->bytes + bytes > w->most_bytes && (old = oldest_kind(w)) < ROW_KINDS)
-		drop_oldest(w, old);
+		if (!w->packs || is_old(w, old) || !pack_oldest(w))
+			drop_oldest(w, old);
+}
+
+void row_window_pack(struct row_window *w, size_t raw_bytes, uint64_t keep_ns)
+{
+	w->packs = true;
+	w->raw_most = raw_bytes;
+	w->keep_ns = keep_ns;
 }
 
 void row_window_bound(struct row_window *w, size_t most_bytes)
@@ -144,16 +286,17 @@ void row_window_bound(struct row_window *w, size_t most_bytes)
 static struct row_block *block_with_room(struct row_window *w, enum row_kind kind)
 {
 	size_t n = w->blocks[kind].len, row_bytes = row_kind_info(kind)->row_bytes;
-	struct row_block *last = n ? &w->blocks[kind].data[n - 1] : NULL;
+	struct row_block *last = n ? &w->blocks[kind].data[n - 1].raw : NULL;
 	if (last && last->len < last->cap)
 		return last;
 	size_t cap = block_bytes(w) / row_bytes;
 	make_room(w, cap * row_bytes);
 	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): room has data */
-	struct row_block *b = vec_push(&w->blocks[kind]);
-	*b = (struct row_block){.rows = xrealloc(NULL, cap, row_bytes), .cap = cap};
+	struct window_block *b = vec_push(&w->blocks[kind]);
+	*b = (struct window_block){.raw = {.rows = xrealloc(NULL, cap, row_bytes), .cap = cap}};
 	w->bytes += cap * row_bytes;
-	return b;
+	w->raw_bytes += cap * row_bytes;
+	return &b->raw;
 }
 
 void row_window_add(struct row_window *w, enum row_kind kind, const void *rows, size_t n)
@@ -168,20 +311,15 @@ void row_window_add(struct row_window *w, enum row_kind kind, const void *rows, 
 		*rec_bulk_count(&w->tables, row_kind_info(kind)) += now;
 		from += now * row_bytes;
 		n -= now;
+		uint64_t ns = first_ns_of(kind, from - row_bytes);
+		w->newest_ns = ns > w->newest_ns ? ns : w->newest_ns;
 	}
-}
-
-static int by_thread(const void *a, const void *b, void *arg)
-{
-	const struct m_call *x = a, *y = b;
-	(void)arg;
-	return (x->thread > y->thread) - (x->thread < y->thread);
 }
 
 const struct row_source *row_window_source(struct row_window *w)
 {
-	for (size_t i = 0; i < w->blocks[ROW_CALL].len; i++) {
-		struct row_block *b = &w->blocks[ROW_CALL].data[i];
+	for (size_t i = w->packed[ROW_CALL]; i < w->blocks[ROW_CALL].len; i++) {
+		struct row_block *b = &w->blocks[ROW_CALL].data[i].raw;
 		sort_runs(b->rows, b->len, sizeof(struct m_call), by_thread, NULL);
 	}
 	return &w->source;

@@ -1,5 +1,6 @@
 /* window.h - the last rows of something that goes on, in memory of a given size: a source like a
- * file. The oldest rows go, a block at a time. For one thread. */
+ * file. The oldest rows go, a block at a time; where it is asked for they are compressed first. For
+ * one thread. */
 #pragma once
 
 #include "events/visitor.h"
@@ -16,6 +17,10 @@ struct rec_tables *row_window_tables(struct row_window *w);
 /* From now on it may have so many bytes: what is over goes at once. */
 void row_window_bound(struct row_window *w, size_t most_bytes);
 
+/* From now on the oldest blocks are compressed where there is no room for all, or where rows as
+ * they are have more than raw_bytes. What ended keep_ns before the newest row goes without that. */
+void row_window_pack(struct row_window *w, size_t raw_bytes, uint64_t keep_ns);
+
 /* Rows of a kind of ROW_BULKS, copied. */
 void row_window_add(struct row_window *w, enum row_kind kind, const void *rows, size_t n);
 
@@ -23,7 +28,7 @@ void row_window_add(struct row_window *w, enum row_kind kind, const void *rows, 
  * other, as a file's. */
 const struct row_source *row_window_source(struct row_window *w);
 
-/* The same with calls as they were added: nothing is sorted for it. */
+/* The same with calls in no order: nothing is sorted for it. */
 const struct row_source *row_window_as_added(const struct row_window *w);
 
 /* The latest end of a row that has gone: all that ended after it is there. 0: none has gone. */

@@ -20,7 +20,8 @@
 #include "session/live_window.h"
 
 #define PENDING_MOST 8
-#define LATE_NS	     600000000ULL /* losses are told each half second: session_mover.c */
+#define LATE_NS	     600000000ULL   /* losses are told each half second: session_mover.c */
+#define TOLD_NS	     10000000000ULL /* an incident is told so long after its onset, at most */
 
 struct flight {
 	/* before_ns and after_ns, and what bounds files, are of the lock */
@@ -262,7 +263,9 @@ static void fit_window(struct flight *f)
 {
 	pthread_mutex_lock(&f->lock);
 	bool grows = f->npending != 0;
+	uint64_t keep_ns = f->options.before_ns + f->options.after_ns + LATE_NS + TOLD_NS;
 	pthread_mutex_unlock(&f->lock);
+	live_window_pack(f->window, keep_ns);
 	if (grows == f->grown)
 		return;
 	f->grown = grows;

@@ -9,7 +9,8 @@
 #include "base/clock.h"
 #include "session/flight_impl.h"
 
-#define REFS_MOST 32 /* fields of a row that refer to others */
+#define REFS_MOST      32	  /* fields of a row that refer to others */
+#define COPY_RAW_BYTES (8u << 20) /* more rows are compressed: there may be ten times as many */
 
 /* The same for all times of a session. Not those that sum up what it did so far: they would be
  * taken for the file's. */
@@ -426,6 +427,7 @@ struct row_window *flight_copy(const struct row_source *rows, const struct fligh
 			       const struct flight_span *span, const struct flight_freeze *freeze)
 {
 	struct row_window *ret = row_window_new(SIZE_MAX);
+	row_window_pack(ret, COPY_RAW_BYTES, UINT64_MAX);
 	struct copying c = {
 		.from = rows->tables,
 		.rows = ret,

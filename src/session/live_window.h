@@ -21,12 +21,15 @@ void live_window_begin_anew(struct live_window *w);
  * joined then. ret_begin_ns: of its first call; 0: there is none. */
 const struct row_source *live_window_rows(struct live_window *w, uint64_t *ret_begin_ns);
 
-/* The same with processes as they were told, and calls in no order: what takes no time. */
+/* The same with processes as they were told, and calls in no order: nothing is sorted for it. */
 const struct row_source *live_window_as_taken(const struct live_window *w);
 
 /* Where rows are left out of the feed it goes on with what it has. Otherwise it begins anew, for a
  * wait that is missing would be taken for running. */
 void live_window_bear_gaps(struct live_window *w);
+
+/* As row_window_pack, where there is no room for all rows. */
+void live_window_pack(struct live_window *w, uint64_t keep_ns);
 
 /* As row_window_bound. */
 void live_window_bound(struct live_window *w, size_t most_bytes);
