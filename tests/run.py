@@ -127,15 +127,15 @@ class Runner:
         with subprocess.Popen(command, cwd=ROOT, env=self.env, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as p:
             status = None
-            for end, patience_s in ((None, limit_s), (p.terminate, 30), (p.kill, None)):
+            for end, patience_s in ((None, limit_s), (p.terminate, 30), (p.kill, 5)):
                 if end:
                     end()
                     status = "timeout"
                 try:
                     out, _ = p.communicate(timeout=patience_s)
                     break
-                except subprocess.TimeoutExpired:
-                    pass
+                except subprocess.TimeoutExpired as late:
+                    out = late.stdout or b""  # others may have its end of the pipe
             return out.decode(errors="replace"), status or p.returncode
 
     def run(self, name, command, under=(), limit_s=600):

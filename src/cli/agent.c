@@ -112,7 +112,7 @@ static int64_t bytes_of(const struct session_view *v, const struct m_probe *prob
 			const struct m_call *c)
 {
 	int arg = live_bytes_arg(v, probe);
-	return arg >= 0 ? (int64_t)c->args[arg] : -1;
+	return arg >= 0 && arg < c->nargs ? (int64_t)c->args[arg] : -1;
 }
 
 static void note_collective(struct agent *a, const struct session_view *v,
@@ -257,17 +257,19 @@ static void on_anomaly(void *ctx, const struct anomaly *found)
 
 static void on_misfit(void *ctx, const struct model_misfit *m)
 {
-	agent_note_misfit(ctx, m);
+	agent_say(ctx, m->why);
 }
 
 static void on_change(void *ctx, const struct change *c)
 {
-	agent_note_change(ctx, c);
+	char text[CHANGE_LINE_BYTES];
+	agent_say(ctx, change_line(text, c));
 }
 
 static void on_warning(void *ctx, const struct outlook_warning *w)
 {
-	agent_note_warning(ctx, w);
+	char text[OUTLOOK_LINE_BYTES];
+	agent_say(ctx, outlook_line(text, w));
 }
 
 static void on_row(void *ctx, const struct feature_row *row, double score, bool alarmed)

@@ -188,7 +188,7 @@ static json_t *function_json(const struct live_function *f)
 	return json_pack("{s:o, s:o, s:o, s:o, s:f, s:o}", "layer", text_json(f->layer), "name",
 			 text_json(f->name), "calls", count_json(f->calls), "errors",
 			 count_json(f->errors), "total_ns", f->ns, "bytes",
-			 f->bytes_arg >= 0 ? count_json(f->bytes) : json_null());
+			 f->sized ? count_json(f->bytes) : json_null());
 }
 
 static void put_functions(json_t *job, const struct agent_api_view *v, uint32_t pid,

@@ -193,7 +193,7 @@ enum of_function { CALLS, ERRORS, SECONDS, BYTES };
 /* Whether it has that figure at all. */
 static bool has_figure(const struct live_function *f, enum of_function what)
 {
-	return what == ERRORS ? f->errors > 0 : what != BYTES || f->bytes_arg >= 0;
+	return what == ERRORS ? f->errors > 0 : what != BYTES || f->sized;
 }
 
 static double figure_of(const struct live_function *f, enum of_function what)
@@ -239,7 +239,7 @@ static void write_calls(const struct series_sink *x, const struct agent_view *v)
 		      "Time in calls, without those within one of their own layer.");
 	write_functions(x, v, SECONDS);
 	series_family(x, "eacgm_call_bytes_total", FAMILY_COUNTER,
-		      "Bytes that calls sent, copied or allocated, where they say how many.");
+		      "Bytes that calls were of, where they say how many.");
 	write_functions(x, v, BYTES);
 }
 

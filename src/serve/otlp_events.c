@@ -52,7 +52,7 @@ struct log {
 	bool ended;
 	double cost_ns, confidence;
 	char name[48], of[64]; /* of an error, and a warning */
-	char body[512], cause[32], runner_up[32], culprit[96], culprit_kind[24], advice[256];
+	char body[768], cause[32], runner_up[32], culprit[96], culprit_kind[24], advice[256];
 };
 
 typedef VEC(struct log) logs_t;

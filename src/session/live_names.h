@@ -11,7 +11,7 @@ static inline const char *live_string(const struct session_view *v, uint32_t num
 /* The value that names a call beside its probe; 0: none does. */
 uint64_t live_name_value(const struct m_probe *probe, const struct m_call *c);
 
-/* The place of how many bytes a call is of (sent, copied, allocated), -1: none says. */
+/* Which argument says of how many bytes a call is, -1: none. */
 int live_bytes_arg(const struct session_view *v, const struct m_probe *probe);
 
 /* A function's name, by such a value: of a Python function its own, of a node of the backward pass

@@ -12,7 +12,7 @@ struct live_notice {
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
 	char entity[128]; /* "gpu 0" */
 	char name[48];	  /* "early_warning" */
-	char text[512];
+	char text[768];
 };
 
 struct live_notice_count {

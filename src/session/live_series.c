@@ -104,15 +104,15 @@ static size_t place_named(struct live_series *s, uint32_t pid, const char *layer
 	struct live_function *f = vec_push(&s->functions);
 	f->pid = pid;
 	snprintf(f->layer, sizeof(f->layer), "%s", layer);
-	f->bytes_arg = -1;
 	snprintf(f->name, sizeof(f->name), "%s", name);
 	return s->functions.len - 1;
 }
 
-/* Numbers are the session's: a name has several, one for each place that is probed. */
+/* Numbers are the session's: a name has several, one for each place that is probed. ret_arg: which
+ * of a call's arguments says of how many bytes it is, -1: none. */
 static struct live_function *function_of(struct live_series *s, const struct session_view *v,
 					 uint32_t pid, const struct m_probe *probe,
-					 const struct m_call *c)
+					 const struct m_call *c, int *ret_arg)
 {
 	char layer[LAYER_NAME_BYTES], name[SERIES_NAME];
 	uint64_t named = live_name_value(probe, c), at;
@@ -120,14 +120,23 @@ static struct live_function *function_of(struct live_series *s, const struct ses
 	if (!map64_get(&s->function_of, key, &at)) {
 		snprintf(layer, sizeof(layer), "%s", live_string(v, probe->layer));
 		live_function_name(v, probe, named, name, sizeof(name));
-		at = place_named(s, pid, layer, name);
+		at = place_named(s, pid, layer, name) << 8 |
+		     (uint64_t)(live_bytes_arg(v, probe) + 1);
 		if (s->function_of.len >= 4 * SERIES_FUNCTIONS)
 			map64_free(&s->function_of);
 		map64_set(&s->function_of, key, at);
-		if (strcmp(s->functions.data[at].name, OTHER))
-			s->functions.data[at].bytes_arg = (int8_t)live_bytes_arg(v, probe);
 	}
-	return &s->functions.data[at];
+	*ret_arg = (int)(at & 0xff) - 1;
+	return &s->functions.data[at >> 8];
+}
+
+/* Of functions that are summed it would be of some alone. */
+static void take_bytes(struct live_function *f, const struct m_call *c, int arg)
+{
+	if (arg < 0 || arg >= c->nargs || !strcmp(f->name, OTHER))
+		return;
+	f->sized = true;
+	f->bytes += c->flags & CALL_ERROR ? 0 : c->args[arg];
 }
 
 static void take_calls(struct live_series *s, const struct session_view *v)
@@ -144,12 +153,12 @@ static void take_calls(struct live_series *s, const struct session_view *v)
 			p->named = 0;
 		}
 		p->called = true;
-		struct live_function *f = function_of(s, v, p->pid, probe, c);
+		int arg;
+		struct live_function *f = function_of(s, v, p->pid, probe, c, &arg);
 		f->calls++;
 		f->errors += (c->flags & CALL_ERROR) != 0;
 		f->ns += c->flags & CALL_NESTED ? 0 : (double)c->dur_ns;
-		f->bytes +=
-			f->bytes_arg >= 0 && !(c->flags & CALL_ERROR) ? c->args[f->bytes_arg] : 0;
+		take_bytes(f, c, arg);
 	}
 }
 

@@ -43,9 +43,9 @@ struct live_function {
 	char layer[LAYER_NAME_BYTES];
 	char name[SERIES_NAME]; /* "(other)": those that found no room */
 	uint64_t calls, errors;
-	double ns;	  /* those within one of their own layer are not in it */
-	uint64_t bytes;	  /* that they sent, copied or allocated, without those that failed */
-	int8_t bytes_arg; /* where calls say that; -1: nowhere, and bytes mean nothing */
+	double ns;	/* those within one of their own layer are not in it */
+	uint64_t bytes; /* that they were of, without those that failed */
+	bool sized;	/* calls say so; else bytes mean nothing */
 };
 
 struct live_process {

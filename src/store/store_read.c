@@ -176,6 +176,11 @@ static int choose(const struct range *g, const int64_t oldest_s[static ROLLUPS])
 
 void range_by(struct range *g, int each_s)
 {
+	if (g->from_s >= g->to_s) {
+		g->each_s = g->bucket_s = each_s;
+		g->points = 0;
+		return;
+	}
 	int64_t rows = (g->to_s - g->from_s + each_s - 1) / each_s;
 	int64_t many = (rows + STORE_READ_POINTS - 1) / STORE_READ_POINTS;
 	g->each_s = each_s;

@@ -1,4 +1,5 @@
 /* store_read_cpu.c - the call tree of a process over a stretch, put together of stacks' numbers. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/buffer.h"
@@ -6,7 +7,8 @@
 #include "base/map64.h"
 #include "store/store_read_impl.h"
 
-#define DEPTH_MOST 1024 /* of a stack; what is deeper, or leads nowhere, is the process's own */
+#define DEPTH_MOST   1024 /* of a stack; what is deeper, or leads nowhere, is the process's own */
+#define SECONDS_MOST 1e9
 
 struct trees {
 	struct calltree *tree;
@@ -26,7 +28,7 @@ static int cpu_range(struct reader *r, struct range *ret)
 	int rc = reader_number(r, xasprintf("SELECT min(time) FROM cpu_60s"), &fine_s);
 	if (rc == SQLITE_OK)
 		rc = reader_number(r, xasprintf("SELECT min(time) FROM cpu_600s"), &coarse_s);
-	bool reaches = fine_s <= ret->from_s || (fine_s != INT64_MAX && fine_s < coarse_s + 600);
+	bool reaches = fine_s <= ret->from_s || (fine_s != INT64_MAX && fine_s - 600 < coarse_s);
 	range_by(ret, ret->each_s <= 60 && reaches ? 60 : 600);
 	return rc;
 }
@@ -37,7 +39,7 @@ static void on_row(void *ctx, const struct range *g, int64_t time_s, sqlite3_stm
 	sqlite3_int64 stack = sqlite3_column_int64(s, 0);
 	double seconds = sqlite3_column_double(s, 1);
 	uint64_t at;
-	if (!(seconds > 0 && seconds < 1e9))
+	if (!(seconds > 0 && seconds < SECONDS_MOST))
 		return;
 	t->points[(time_s - g->from_s) / g->bucket_s] += seconds;
 	if (map64_get(&t->seconds_of, (uint64_t)stack, &at)) {
@@ -79,8 +81,10 @@ static int node_of(struct trees *t, sqlite3_int64 stack, uint32_t *ret)
 	uint64_t known = 0;
 	int rc = SQLITE_OK;
 	while (stack > 0 && !map64_get(&t->node_of, (uint64_t)stack, &known) && rc == SQLITE_OK) {
-		if (depth == DEPTH_MOST)
-			break;
+		if (depth == DEPTH_MOST) {
+			*ret = 0;
+			return SQLITE_OK;
+		}
 		path[depth].stack = stack;
 		rc = above_of(t, stack, &stack, &path[depth].frame);
 		depth++;
@@ -102,11 +106,19 @@ static int fill_tree(struct reader *r, struct trees *t)
 	for (size_t i = 0; i < t->stacks.len && rc == SQLITE_OK; i++) {
 		uint32_t node = 0;
 		rc = reader_is_late(r) ? SQLITE_INTERRUPT : node_of(t, t->stacks.data[i], &node);
-		calltree_add(t->tree, node, (int64_t)(1e9 * t->seconds.data[i]), 0);
+		calltree_add(t->tree, node, (int64_t)(1e9 * fmin(t->seconds.data[i], SECONDS_MOST)),
+			     0);
 	}
 	sqlite3_finalize(t->above);
 	calltree_sum(t->tree);
 	return rc;
+}
+
+/* Of a point what is over. */
+static double point_s(const struct range *g, uint32_t i)
+{
+	int64_t past_s = g->newest_s + 1 - (g->from_s + (int64_t)i * g->bucket_s);
+	return past_s > 0 && past_s < g->bucket_s ? (double)past_s : g->bucket_s;
 }
 
 /* How many CPUs it kept busy. */
@@ -114,8 +126,9 @@ static json_t *cpus_json(const struct trees *t, const struct range *g)
 {
 	json_t *ret = json_array();
 	for (uint32_t i = 0; i < g->points; i++)
-		json_array_append_new(ret, t->points[i] > 0 ? json_real(t->points[i] / g->bucket_s)
-							    : json_null());
+		json_array_append_new(ret, t->points[i] > 0
+						   ? json_real(t->points[i] / point_s(g, i))
+						   : json_null());
 	return ret;
 }
 

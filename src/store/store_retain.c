@@ -10,7 +10,7 @@
 #define SLICE_S	 600   /* rows of so long go at once, */
 #define SHORT_S	 60    /* of a second so long */
 #define NAMES_S	 600   /* how often it is looked for names that are not in use */
-#define NAMES_N	 500   /* that go at once */
+#define NAMES_N	 5000  /* that go at once */
 #define PAGES	 256   /* that are given back at once */
 
 static int run(sqlite3 *db, char *sql)
@@ -56,8 +56,8 @@ static int cut_fine(sqlite3 *db, int64_t before_s)
 
 static int cut_coarse(sqlite3 *db, int64_t before_s)
 {
-	static const char *const tables[] = {"counters_60s", "steps_60s", "calls_60s",
-					     "phases_60s"};
+	static const char *const tables[] = {"counters_60s", "steps_60s", "calls_60s", "phases_60s",
+					     "cpu_600s"};
 	int rc = SQLITE_OK;
 	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables) && rc == SQLITE_OK; i++)
 		rc = cut(db, tables[i], SLICE_S, before_s);
@@ -67,8 +67,7 @@ static int cut_coarse(sqlite3 *db, int64_t before_s)
 /* Of tens of minutes. */
 static int cut_coarsest(sqlite3 *db, int64_t before_s)
 {
-	static const char *const tables[] = {"counters_600s", "steps_600s", "phases_600s",
-					     "cpu_600s"};
+	static const char *const tables[] = {"counters_600s", "steps_600s", "phases_600s"};
 	int rc = SQLITE_OK;
 	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables) && rc == SQLITE_OK; i++)
 		rc = cut(db, tables[i], SLICE_S, before_s);

@@ -174,8 +174,7 @@ static void take_calls_of(struct store_rollup *r, const struct live_series *s,
 				   .calls = f->calls - before->calls,
 				   .errors = f->errors - before->errors,
 				   .ns = f->ns - before->ns,
-				   .bytes = f->bytes_arg >= 0 ? (int64_t)(f->bytes - before->bytes)
-							      : -1};
+				   .bytes = f->sized ? (int64_t)(f->bytes - before->bytes) : -1};
 	snprintf(to->layer, sizeof(to->layer), "%s", f->layer);
 	snprintf(to->name, sizeof(to->name), "%s", f->name);
 }

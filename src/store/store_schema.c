@@ -125,6 +125,18 @@ static const char third[] =
 	" world_size, job, launcher, pod, namespace, pod_uid, container, container_name FROM "
 	"processes;";
 
+/* A stack in words, of a row's number: upwards, and not without end where the file is damaged. */
+#define OF_CPU                                                                                     \
+	" AS SELECT r.time AS time, " AT ", p.pid AS pid, p.script AS script,"                     \
+	" (WITH RECURSIVE up(id, path, depth) AS (SELECT s.parent, replace(f.name, ';', ':'), 1"   \
+	" FROM stacks s JOIN frames f ON f.id = s.frame WHERE s.id = r.stack UNION ALL"            \
+	" SELECT s.parent, replace(f.name, ';', ':') || ';' || up.path, up.depth + 1 FROM up"      \
+	" JOIN stacks s ON s.id = up.id JOIN frames f ON f.id = s.frame WHERE up.depth < 1024)"    \
+	" SELECT path FROM up WHERE id = 0) AS stack, f.name AS frame, r.seconds AS seconds FROM "
+#define CPU_JOINED                                                                                 \
+	" r LEFT JOIN stacks t ON t.id = r.stack LEFT JOIN frames f ON f.id = t.frame LEFT JOIN"   \
+	" processes p ON p.id = r.process;"
+
 /* Bytes of calls. Call trees: a stack is a frame below another stack, 0: the process itself; it is
  * made after that one, so that its number is greater. */
 static const char fourth[] =
@@ -142,16 +154,8 @@ static const char fourth[] =
 	" PRIMARY KEY(time, process, stack)) WITHOUT ROWID;"
 	"CREATE TABLE cpu_600s(time INTEGER, process INTEGER, stack INTEGER, seconds REAL,"
 	" PRIMARY KEY(time, process, stack)) WITHOUT ROWID;"
-	"CREATE VIEW v_stacks AS WITH RECURSIVE paths(id, name, path) AS (SELECT s.id, f.name,"
-	" f.name FROM stacks s JOIN frames f ON f.id = s.frame WHERE s.parent = 0 UNION ALL"
-	" SELECT s.id, f.name, p.path || ';' || f.name FROM paths p JOIN stacks s ON s.parent ="
-	" p.id JOIN frames f ON f.id = s.frame) SELECT id, name, path FROM paths;"
-	"CREATE VIEW v_cpu AS SELECT r.time AS time, " AT ", p.pid AS pid, p.script AS script,"
-	" s.path AS stack, s.name AS frame, r.seconds AS seconds FROM cpu_60s r LEFT JOIN v_stacks"
-	" s ON s.id = r.stack LEFT JOIN processes p ON p.id = r.process;"
-	"CREATE VIEW v_cpu_10m AS SELECT r.time AS time, " AT ", p.pid AS pid, p.script AS script,"
-	" s.path AS stack, s.name AS frame, r.seconds AS seconds FROM cpu_600s r LEFT JOIN v_stacks"
-	" s ON s.id = r.stack LEFT JOIN processes p ON p.id = r.process;";
+	"CREATE VIEW v_cpu" OF_CPU "cpu_60s" CPU_JOINED "CREATE VIEW v_cpu_10m" OF_CPU
+	"cpu_600s" CPU_JOINED;
 
 const char *const store_schema_steps[] = {first, second, third, fourth};
 const size_t store_schema_version = sizeof(store_schema_steps) / sizeof(store_schema_steps[0]);

@@ -45,13 +45,13 @@ static const char *const texts[STORE_STATEMENTS] = {
 	[ADD_SERIES] = "INSERT INTO series(process, kind, gpu, entity, name, unit, seen)"
 		       " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(entity, name, process)"
 		       " DO UPDATE SET seen = excluded.seen RETURNING id",
-	[ADD_FUNCTION] =
-		"INSERT INTO functions(layer, name, seen) VALUES(?1, ?2, ?3)"
-		" ON CONFLICT(layer, name) DO UPDATE SET seen = excluded.seen RETURNING id",
-	[ADD_FRAME] = "INSERT INTO frames(kind, name, seen) VALUES(?1, ?2, ?3)"
-		      " ON CONFLICT(name, kind) DO UPDATE SET seen = excluded.seen RETURNING id",
-	[ADD_STACK] = "INSERT INTO stacks(parent, frame, seen) VALUES(?1, ?2, ?3)"
-		      " ON CONFLICT(parent, frame) DO UPDATE SET seen = excluded.seen RETURNING id",
+	[FIND_FUNCTION] =
+		"UPDATE functions SET seen = ?3 WHERE layer = ?1 AND name = ?2 RETURNING id",
+	[ADD_FUNCTION] = "INSERT INTO functions(layer, name, seen) VALUES(?1, ?2, ?3) RETURNING id",
+	[FIND_FRAME] = "UPDATE frames SET seen = ?3 WHERE kind = ?1 AND name = ?2 RETURNING id",
+	[ADD_FRAME] = "INSERT INTO frames(kind, name, seen) VALUES(?1, ?2, ?3) RETURNING id",
+	[FIND_STACK] = "UPDATE stacks SET seen = ?3 WHERE parent = ?1 AND frame = ?2 RETURNING id",
+	[ADD_STACK] = "INSERT INTO stacks(parent, frame, seen) VALUES(?1, ?2, ?3) RETURNING id",
 	[PUT_COUNTER] = "INSERT INTO counters_1s VALUES(?1, ?2, ?3)"
 			" ON CONFLICT(time, series) DO UPDATE SET value = excluded.value",
 	[PUT_STEPS] = "INSERT INTO steps_1s VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)"
@@ -61,7 +61,8 @@ static const char *const texts[STORE_STATEMENTS] = {
 	[PUT_CALLS] = "INSERT INTO calls_60s VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)"
 		      " ON CONFLICT(time, process, function) DO UPDATE SET calls = calls +"
 		      " excluded.calls, errors = errors + excluded.errors, seconds = seconds +"
-		      " excluded.seconds, bytes = coalesce(bytes + excluded.bytes, excluded.bytes)",
+		      " excluded.seconds, bytes = CASE WHEN excluded.bytes IS NULL THEN"
+		      " bytes ELSE coalesce(bytes, 0) + excluded.bytes END",
 	[PUT_CPU_60S] = PUT_CPU("60"),
 	[PUT_CPU_600S] = PUT_CPU("600"),
 	[PUT_EVENT] = "INSERT INTO events(time_ns, entity, name, text) VALUES(?1, ?2, ?3, ?4)",
@@ -405,30 +406,51 @@ static int count_rows(struct store_writer *w, const char *sql, sqlite3_int64 *re
 	return rc;
 }
 
+/* Of a row of names: texts and numbers bound in the order of its statements. *ret stays 0 where it
+ * is not there. */
+static int function_row(struct store_writer *w, enum store_statement which,
+			const struct store_batch *b, const char *layer, const char *name,
+			sqlite3_int64 *ret)
+{
+	sqlite3_stmt *s;
+	int rc = begin(w, which, &s);
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_bind_text(s, 1, layer, -1, SQLITE_STATIC);
+	sqlite3_bind_text(s, 2, name, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(s, 3, b->time_s);
+	return end_with(s, ret);
+}
+
+/* Found, or made where the file has room for it; *ret 0: it has not. */
+static int find_or_add_function(struct store_writer *w, const struct store_batch *b,
+				const char *layer, const char *name, sqlite3_int64 most,
+				sqlite3_int64 *ret)
+{
+	*ret = 0;
+	int rc = function_row(w, FIND_FUNCTION, b, layer, name, ret);
+	if (rc == SQLITE_OK && !*ret)
+		rc = count_rows(w, "SELECT count(*) FROM functions", &w->functions);
+	if (rc != SQLITE_OK || *ret || w->functions >= most)
+		return rc;
+	w->functions++;
+	return function_row(w, ADD_FUNCTION, b, layer, name, ret);
+}
+
 static int function_of(struct store_writer *w, const struct store_batch *b,
 		       const struct store_calls *c, sqlite3_int64 *ret)
 {
 	uint64_t at, key = hash_u64(hash_bytes(c->layer, strlen(c->layer)) ^
 				    hash_u64(hash_bytes(c->name, strlen(c->name))));
-	sqlite3_stmt *s;
 	if (map64_get(&w->function_of, key, &at)) {
 		*ret = (sqlite3_int64)at;
 		return SQLITE_OK;
 	}
-	int rc = count_rows(w, "SELECT count(*) FROM functions", &w->functions);
+	int rc = find_or_add_function(w, b, c->layer, c->name, STORE_NAMES_MOST, ret);
+	if (rc == SQLITE_OK && !*ret)
+		rc = find_or_add_function(w, b, c->layer, STORE_OTHER, INT64_MAX, ret);
 	if (rc == SQLITE_OK)
-		rc = begin(w, ADD_FUNCTION, &s);
-	if (rc != SQLITE_OK)
-		return rc;
-	bool fits = w->functions < STORE_NAMES_MOST;
-	sqlite3_bind_text(s, 1, c->layer, -1, SQLITE_STATIC);
-	sqlite3_bind_text(s, 2, fits ? c->name : STORE_OTHER, -1, SQLITE_STATIC);
-	sqlite3_bind_int64(s, 3, b->time_s);
-	rc = end_with(s, ret);
-	if (rc == SQLITE_OK) {
 		map64_set(&w->function_of, key, (uint64_t)*ret);
-		w->functions += fits;
-	}
 	return rc;
 }
 
@@ -456,55 +478,87 @@ static int put_calls(struct store_writer *w, const struct store_batch *b,
 
 /* ---- call trees ---- */
 
-static int frame_of(struct store_writer *w, const struct store_batch *b,
-		    const struct store_frame *f, sqlite3_int64 *ret)
+static int frame_row(struct store_writer *w, enum store_statement which,
+		     const struct store_batch *b, const struct store_frame *f, sqlite3_int64 *ret)
 {
-	uint64_t at, key = hash_u64(hash_bytes(f->name, strlen(f->name)) ^ f->kind);
 	sqlite3_stmt *s;
-	if (map64_get(&w->frame_of, key, &at)) {
-		*ret = (sqlite3_int64)at;
-		return SQLITE_OK;
-	}
-	int rc = begin(w, ADD_FRAME, &s);
+	int rc = begin(w, which, &s);
 	if (rc != SQLITE_OK)
 		return rc;
 	sqlite3_bind_int64(s, 1, f->kind);
 	sqlite3_bind_text(s, 2, f->name, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(s, 3, b->time_s);
-	rc = end_with(s, ret);
-	if (rc == SQLITE_OK)
+	return end_with(s, ret);
+}
+
+/* *ret 0: it is not there, and the file has no room for it. */
+static int frame_of(struct store_writer *w, const struct store_batch *b,
+		    const struct store_frame *f, sqlite3_int64 *ret)
+{
+	uint64_t at, key = hash_u64(hash_bytes(f->name, strlen(f->name)) ^ f->kind);
+	*ret = 0;
+	if (map64_get(&w->frame_of, key, &at)) {
+		*ret = (sqlite3_int64)at;
+		return SQLITE_OK;
+	}
+	int rc = frame_row(w, FIND_FRAME, b, f, ret);
+	if (rc == SQLITE_OK && !*ret)
+		rc = count_rows(w, "SELECT count(*) FROM frames", &w->frames);
+	if (rc == SQLITE_OK && !*ret && w->frames < STORE_FRAMES_MOST &&
+	    w->stacks < STORE_STACKS_MOST) {
+		w->frames++;
+		rc = frame_row(w, ADD_FRAME, b, f, ret);
+	}
+	if (rc == SQLITE_OK && *ret)
 		map64_set(&w->frame_of, key, (uint64_t)*ret);
 	return rc;
 }
 
-/* A frame below a stack; where the file has enough of them, that stack. */
-static int stack_of(struct store_writer *w, const struct store_batch *b, sqlite3_int64 parent,
-		    const struct store_frame *f, sqlite3_int64 *ret)
+static int stack_row(struct store_writer *w, enum store_statement which,
+		     const struct store_batch *b, sqlite3_int64 parent, sqlite3_int64 frame,
+		     sqlite3_int64 *ret)
 {
-	sqlite3_int64 frame = 0;
-	uint64_t at;
-	sqlite3_stmt *s = NULL;
-	int rc = frame_of(w, b, f, &frame);
-	uint64_t key = hash_u64(hash_u64((uint64_t)parent) ^ (uint64_t)frame);
-	if (rc == SQLITE_OK && map64_get(&w->stack_of, key, &at)) {
-		*ret = (sqlite3_int64)at;
-		return SQLITE_OK;
-	}
-	if (rc == SQLITE_OK)
-		rc = count_rows(w, "SELECT count(*) FROM stacks", &w->stacks);
-	*ret = parent;
-	if (rc != SQLITE_OK || w->stacks >= STORE_STACKS_MOST)
-		return rc;
-	rc = begin(w, ADD_STACK, &s);
+	sqlite3_stmt *s;
+	int rc = begin(w, which, &s);
 	if (rc != SQLITE_OK)
 		return rc;
 	sqlite3_bind_int64(s, 1, parent);
 	sqlite3_bind_int64(s, 2, frame);
 	sqlite3_bind_int64(s, 3, b->time_s);
-	rc = end_with(s, ret);
-	if (rc == SQLITE_OK)
+	return end_with(s, ret);
+}
+
+/* Likewise. */
+static int below(struct store_writer *w, const struct store_batch *b, sqlite3_int64 parent,
+		 sqlite3_int64 frame, sqlite3_int64 *ret)
+{
+	uint64_t at, key = hash_u64(hash_u64((uint64_t)parent) ^ (uint64_t)frame);
+	*ret = 0;
+	if (map64_get(&w->stack_of, key, &at)) {
+		*ret = (sqlite3_int64)at;
+		return SQLITE_OK;
+	}
+	int rc = stack_row(w, FIND_STACK, b, parent, frame, ret);
+	if (rc == SQLITE_OK && !*ret && w->stacks < STORE_STACKS_MOST) {
+		w->stacks++;
+		rc = stack_row(w, ADD_STACK, b, parent, frame, ret);
+	}
+	if (rc == SQLITE_OK && *ret)
 		map64_set(&w->stack_of, key, (uint64_t)*ret);
-	w->stacks++;
+	return rc;
+}
+
+/* A frame below a stack; where there is no room for it, that stack. */
+static int stack_of(struct store_writer *w, const struct store_batch *b, sqlite3_int64 parent,
+		    const struct store_frame *f, sqlite3_int64 *ret)
+{
+	sqlite3_int64 frame = 0, stack = 0;
+	int rc = count_rows(w, "SELECT count(*) FROM stacks", &w->stacks);
+	if (rc == SQLITE_OK)
+		rc = frame_of(w, b, f, &frame);
+	if (rc == SQLITE_OK && frame)
+		rc = below(w, b, parent, frame, &stack);
+	*ret = stack ? stack : parent;
 	return rc;
 }
 
@@ -635,7 +689,7 @@ static void forget_names(struct store_writer *w)
 	map64_free(&w->function_of);
 	map64_free(&w->frame_of);
 	map64_free(&w->stack_of);
-	w->functions = w->stacks = 0;
+	w->functions = w->frames = w->stacks = 0;
 }
 
 /* So that names in use are noted again as seen, and memory stays bounded. */

@@ -9,7 +9,8 @@
 
 #define STORE_NAMES_KEPT  32768	 /* numbers of rows that are remembered, of each kind */
 #define STORE_NAMES_MOST  16384	 /* functions in the file; more are counted as "(other)" */
-#define STORE_STACKS_MOST 200000 /* in the file; what is deeper is its caller's */
+#define STORE_STACKS_MOST 100000 /* in the file; what is deeper is its caller's, */
+#define STORE_FRAMES_MOST 32768	 /* and so is what of these there is no room for */
 #define STORE_SEEN_S	  3600	 /* how often it is noted that a name is still in use */
 
 enum store_statement {
@@ -17,8 +18,11 @@ enum store_statement {
 	FIND_PROCESS,
 	ADD_PROCESS,
 	ADD_SERIES,
+	FIND_FUNCTION,
 	ADD_FUNCTION,
+	FIND_FRAME,
 	ADD_FRAME,
+	FIND_STACK,
 	ADD_STACK,
 	PUT_COUNTER,
 	PUT_STEPS,
@@ -49,9 +53,9 @@ struct store_writer {
 	/* the rest is its own */
 	sqlite3_stmt *statements[STORE_STATEMENTS];
 	struct map64 process_of, series_of, function_of, frame_of, stack_of;
-	sqlite3_int64 functions, stacks; /* in the file, 0: not counted yet */
-	int64_t seen_s;			 /* since when names count as seen */
-	int64_t time_s;			 /* of the last batch, 0: there was none */
+	sqlite3_int64 functions, frames, stacks; /* in the file, 0: not counted yet */
+	int64_t seen_s;				 /* since when names count as seen */
+	int64_t time_s;				 /* of the last batch, 0: there was none */
 };
 
 /* A code of SQLite; nothing of the batch is there where it is not SQLITE_OK. */

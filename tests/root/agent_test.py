@@ -250,7 +250,7 @@ def _(t):
     expect(a.samples()["eacgm_learning"], "answers")
     told = [e for e in json.loads(a.get("/api/v1/incidents")[0])["events"]
             if e["name"] == "early_warning" and e["entity"] == "pid %d" % job.pid]
-    expect(told and "its memory grows steadily" in told[0]["text"], told)
+    expect(len(told) == 1 and "its memory grows steadily" in told[0]["text"], told)
     t.kill(job)
     a.end()
 

@@ -171,8 +171,8 @@ static void bytes_by_name(void **unused)
 	call(&b, 0, 0, CALL_NESTED);
 	call(&b, 0, 0, CALL_ERROR);
 	call(&b, 0, 1, 0);
-	for (size_t i = 0; i < 3; i++)
-		b.calls.data[i].args[2] = 1 << 20;
+	for (size_t i = 0; i < 4; i++)
+		b.calls.data[i].args[2] = 1 << 20, b.calls.data[i].nargs = 3;
 	pass(&b, SECOND);
 	assert_int_equal(s.functions.data[0].bytes, 2 << 20);
 	has("eacgm_call_bytes_total{pid=\"7\",comm=\"python3\",layer=\"nccl\",function="

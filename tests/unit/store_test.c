@@ -102,7 +102,6 @@ static struct live_function *function(uint32_t pid, const char *name)
 {
 	struct live_function *f = vec_push(&series.functions);
 	f->pid = pid;
-	f->bytes_arg = -1;
 	strcpy(f->layer, "cuda");
 	snprintf(f->name, sizeof(f->name), "%s", name);
 	return f;
@@ -175,6 +174,12 @@ static double ask(const char *sql)
 	double ret = sqlite3_column_double(s, 0);
 	sqlite3_finalize(s);
 	return ret;
+}
+
+static void put(const char *sql)
+{
+	if (sqlite3_exec(writer.db, sql, NULL, NULL, NULL) != SQLITE_OK)
+		fail_msg("%s: %s", sql, sqlite3_errmsg(writer.db));
 }
 
 /* ---- rolled up ---- */
@@ -281,7 +286,7 @@ static void calls_have_bytes_where_they_say_so(void **unused)
 	open_store();
 	job(7);
 	struct live_function *f = function(7, "cuMemcpy");
-	f->calls = 1, f->bytes = 1000, f->bytes_arg = 2;
+	f->calls = 1, f->bytes = 1000, f->sized = true;
 	function(7, "cuCtxSynchronize")->calls = 1;
 	write_at(TIME_S);
 	f = &series.functions.data[0];
@@ -439,14 +444,33 @@ static void call_trees_have_bounds(void **unused)
 		tell_tree(7, 0, 1, 0);
 	assert_int_equal(rollup.left_out, 2);
 	assert_int_equal(rollup.now.frames, STORE_FRAMES);
-	struct store_batch many = rollup.now;
-	rollup.now = (struct store_batch){0};
-	write_at(TIME_S - 1);
-	rollup.now = many;
-	writer.stacks = STORE_STACKS_MOST - 1; /* the file has room for one more */
 	write_at(TIME_S);
-	assert_int_equal(ask("SELECT count(*) FROM stacks"), 1);
-	assert_true(ask("SELECT seconds = 4096 AND stack = 'train (t.py:1)' FROM v_cpu"));
+	assert_true(ask("SELECT seconds = 4096 AND frame = 'step' FROM v_cpu"));
+}
+
+/* A file that is full of stacks: those that it has are found, also by another agent, and what is
+ * new is its caller's; nothing of it stays. */
+static void a_file_has_so_many_stacks(void **unused)
+{
+	(void)unused;
+	open_store();
+	job(7);
+	tell_tree(7, 0, 1, 0); /* without matmul, whose frame is there all the same */
+	write_at(TIME_S);
+	assert_int_equal(ask("SELECT count(*) FROM stacks"), 3);
+	put("DELETE FROM stacks WHERE id = 3; DELETE FROM frames WHERE name = 'matmul'");
+	killed();
+	tell_tree(7, 0, 0, 0);
+	write_at(TIME_S + 1); /* numbers are forgotten at the first batch */
+	put("DELETE FROM stacks WHERE id = 3; DELETE FROM frames WHERE name = 'matmul'");
+	store_writer_forget(&writer);
+	writer.stacks = STORE_STACKS_MOST;
+	tell_tree(7, 0, 2, 4);
+	write_at(TIME_S + 2);
+	assert_int_equal(ask("SELECT count(*) FROM stacks"), 2);
+	assert_int_equal(ask("SELECT count(*) FROM frames"), 2);
+	assert_int_equal(ask("SELECT sum(seconds) FROM v_cpu WHERE frame = 'step'"), 7);
+	assert_int_equal(ask("SELECT max(seen) FROM stacks"), TIME_S + 2);
 }
 
 /* Minutes after a day, the rest and names with all else. */
@@ -585,7 +609,7 @@ static void rows_go_where_there_are_too_many_bytes(void **unused)
 
 /* ---- versions ---- */
 
-/* One of the version before: its rows stay, and go on. */
+/* One of the first version: its rows stay, and go on. */
 static void an_older_one_is_brought_up_to_date(void **unused)
 {
 	struct err e = {0};
@@ -613,6 +637,35 @@ static void an_older_one_is_brought_up_to_date(void **unused)
 	assert_true(ask("SELECT n = 21 AND max = 40 AND sum = 80 FROM counters_600s"));
 	assert_true(ask("SELECT n = 2 AND sum = 3 FROM steps_600s"));
 	assert_int_equal(ask("SELECT count(*) FROM v_counters_1s"), 1);
+}
+
+/* Calls of before have no bytes; those of now are added to them. */
+static void one_of_the_version_before_goes_on(void **unused)
+{
+	struct err e = {0};
+	(void)unused;
+	writer.db = open_plain();
+	assert_int_equal(store_schema_bring(writer.db, store_schema_steps, store_schema_version - 1,
+					    path, &e),
+			 SQLITE_OK);
+	put("INSERT INTO functions VALUES(1, 'cuda', 'cuMemcpy', 0), (2, 'cuda', 'cuInit', 0);"
+	    "INSERT INTO processes(id, pid, start_ns) VALUES(1, 7, 1700000005000000000);"
+	    "INSERT INTO calls_60s VALUES(1700000040, 1, 1, 10, 0, 1.5), (1700000040, 1, 2, 1, 0,"
+	    " 1)");
+	sqlite3_close(writer.db);
+	open_store();
+	assert_int_equal(ask("SELECT count(*) FROM v_calls WHERE bytes IS NULL"), 2);
+	job(7);
+	struct live_function *f = function(7, "cuMemcpy");
+	f->calls = 1, f->bytes = 1000, f->sized = true;
+	function(7, "cuInit")->calls = 1;
+	write_at(TIME_S + 1);
+	assert_true(ask("SELECT calls = 11 AND bytes = 1000 FROM v_calls WHERE name = 'cuMemcpy'"));
+	assert_true(ask("SELECT calls = 2 AND bytes IS NULL FROM v_calls WHERE name = 'cuInit'"));
+	f = &series.functions.data[0];
+	f->calls = 2, f->sized = false; /* one that does not say so any more takes nothing away */
+	write_at(TIME_S + 2);
+	assert_true(ask("SELECT calls = 12 AND bytes = 1000 FROM v_calls WHERE name = 'cuMemcpy'"));
 }
 
 static void a_step_is_all_or_nothing(void **unused)
@@ -757,12 +810,14 @@ int main(void)
 		TEST(call_trees_are_added_up),
 		TEST(call_trees_go_on_with_another_agent),
 		TEST(call_trees_have_bounds),
+		TEST(a_file_has_so_many_stacks),
 		TEST(call_trees_go_by_their_age),
 		TEST(processes_are_told_when_they_change),
 		TEST(an_incident_is_one_row_the_latest),
 		TEST(rows_go_by_their_age),
 		TEST(rows_go_where_there_are_too_many_bytes),
 		TEST(an_older_one_is_brought_up_to_date),
+		TEST(one_of_the_version_before_goes_on),
 		TEST(a_step_is_all_or_nothing),
 		TEST(a_newer_one_is_refused),
 		TEST(what_is_no_store_is_refused),

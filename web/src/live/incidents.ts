@@ -91,7 +91,7 @@ function line(i: Json, now: number): HTMLElement {
 
 export function anomalyTable(list: Json[], now: number): HTMLElement {
   return table(list, [
-    { head: "began", left: true, value: (a) => `${ns(Math.max(0, now - a.start_ns))} ago` }, { head: "layer", left: true, value: (a) => a.layer },
+    { head: "began", left: true, value: (a) => a.start_ns, text: (a) => `${ns(Math.max(0, now - a.start_ns))} ago` }, { head: "layer", left: true, value: (a) => a.layer },
     { head: "of", left: true, value: (a) => a.entity }, { head: "why", left: true, value: (a) => a.why }], { name: "anomalies" });
 }
 

@@ -16,13 +16,6 @@ function culprit(c: Json): string {
 }
 
 /** when: a time of the recording's clock in words. */
-/** What was told beside incidents; when: of a time in nanoseconds. */
-export function eventTable(events: Json[], when: (t: number) => string): HTMLElement {
-  return table(events, [
-    { head: "at", left: true, value: (e) => when(e.time_ns) }, { head: "of", left: true, value: (e) => e.entity ?? "" },
-    { head: "what", left: true, value: (e) => e.name }, { head: "text", left: true, value: (e) => e.text ?? "" }], { name: "events", step: 30 });
-}
-
 export function incidentCard(i: Json, when: (t: number) => string): HTMLElement {
   const blame: Json[] = i.blame ?? [], cost = i.cost_ns ?? 0;
   const rows = blame.map((b) => ({ label: b.owner, value: b.ns }));
@@ -37,6 +30,13 @@ export function incidentCard(i: Json, when: (t: number) => string): HTMLElement 
     rows.length ? h("div", null, h("h4", null, "Whose the time was"), bars(rows, Math.max(cost, rows.reduce((s, r) => s + r.value, 0)))) : null,
     i.evidence?.length ? h("div", null, h("h4", null, "Evidence"), h("ul", null, ...i.evidence.map((e: string) => h("li", null, e)))) : null,
     i.runner_up ? note(`Next likely: ${i.runner_up}${i.against ? `, but ${i.against}` : ""}`) : null);
+}
+
+/** What was told beside incidents; when: of a time in nanoseconds. */
+export function eventTable(events: Json[], when: (t: number) => string): HTMLElement {
+  return table(events, [
+    { head: "at", left: true, value: (e) => e.time_ns, text: (e) => when(e.time_ns) }, { head: "of", left: true, value: (e) => e.entity ?? "" },
+    { head: "what", left: true, value: (e) => e.name }, { head: "text", left: true, value: (e) => e.text ?? "" }], { name: "events", step: 30 });
 }
 
 /** Spans to shade in charts, in seconds of the recording. */
