@@ -32,7 +32,8 @@ struct row_window {
 	size_t raw_most;
 	uint64_t keep_ns, newest_ns;
 	ZSTD_CCtx *packer;
-	VEC(uint8_t) packing; /* room for a packed block */
+	uint8_t *packing; /* room for a packed block: */
+	size_t packing_bytes;
 };
 
 static size_t window_blocks(const void *ctx, enum row_kind kind)
@@ -101,7 +102,7 @@ void row_window_free(struct row_window *w)
 		vec_free(&w->blocks[kind]);
 	}
 	ZSTD_freeCCtx(w->packer);
-	vec_free(&w->packing);
+	free(w->packing);
 	rec_tables_free(&w->tables);
 	free(w);
 }
@@ -164,32 +165,14 @@ static void drop_oldest(struct row_window *w, enum row_kind kind)
 	memmove(b, b + 1, --w->blocks[kind].len * sizeof(*b));
 }
 
-/* Whose oldest block is the oldest of all, of kinds that have others; ROW_KINDS: there is none. */
-static unsigned oldest_kind(const struct row_window *w)
+/* The kind whose block is the oldest of all, not counting the one that is filled, and so many first
+ * ones of each kind (NULL: none); ROW_KINDS: there is none. */
+static unsigned oldest_kind(const struct row_window *w, const size_t *without)
 {
 	unsigned ret = ROW_KINDS;
 	uint64_t oldest_ns = 0;
 	for (unsigned kind = 0; kind < ROW_KINDS; kind++) {
-		if (w->blocks[kind].len <= 1)
-			continue;
-		uint64_t ns = block_begin(kind, &w->blocks[kind].data[0]);
-		if (ret == ROW_KINDS || ns < oldest_ns) {
-			oldest_ns = ns;
-			ret = kind;
-		}
-	}
-	return ret;
-}
-
-/* ---- packed blocks ---- */
-
-/* The kind that has the oldest full block that is not packed; ROW_KINDS: there is none. */
-static unsigned oldest_raw(const struct row_window *w)
-{
-	unsigned ret = ROW_KINDS;
-	uint64_t oldest_ns = 0;
-	for (unsigned kind = 0; kind < ROW_KINDS; kind++) {
-		size_t at = w->packed[kind];
+		size_t at = without ? without[kind] : 0;
 		if (at + 1 >= w->blocks[kind].len)
 			continue;
 		uint64_t ns = block_begin(kind, &w->blocks[kind].data[at]);
@@ -200,6 +183,8 @@ static unsigned oldest_raw(const struct row_window *w)
 	}
 	return ret;
 }
+
+/* ---- packed blocks ---- */
 
 static int by_thread(const void *a, const void *b, void *arg)
 {
@@ -216,16 +201,18 @@ static size_t pack_rows(struct row_window *w, const void *rows, size_t bytes)
 		w->packer = ZSTD_createCCtx();
 	if (!w->packer)
 		return 0;
-	while (w->packing.len < most)
-		vec_push(&w->packing);
-	size_t ret = ZSTD_compressCCtx(w->packer, w->packing.data, most, rows, bytes, PACK_LEVEL);
+	if (w->packing_bytes < most) {
+		w->packing = xrealloc(w->packing, most, 1);
+		w->packing_bytes = most;
+	}
+	size_t ret = ZSTD_compressCCtx(w->packer, w->packing, most, rows, bytes, PACK_LEVEL);
 	return ZSTD_isError(ret) ? 0 : ret;
 }
 
 /* The oldest that is not packed; false: there is none. */
 static bool pack_oldest(struct row_window *w)
 {
-	unsigned kind = oldest_raw(w);
+	unsigned kind = oldest_kind(w, w->packed);
 	if (kind == ROW_KINDS)
 		return false;
 	struct window_block *b = &w->blocks[kind].data[w->packed[kind]];
@@ -238,7 +225,7 @@ static bool pack_oldest(struct row_window *w)
 	if (!bytes)
 		return false;
 	b->packed = xrealloc(NULL, bytes, 1);
-	memcpy(b->packed, w->packing.data, bytes);
+	memcpy(b->packed, w->packing, bytes);
 	b->packed_bytes = bytes;
 	w->bytes += bytes;
 	w->bytes -= b->raw.cap * row_bytes;
@@ -264,7 +251,7 @@ static void make_room(struct row_window *w, size_t bytes)
 	unsigned old;
 	while (w->packs && w->raw_bytes + bytes > w->raw_most && pack_oldest(w))
 		;
-	while (w->bytes + bytes > w->most_bytes && (old = oldest_kind(w)) < ROW_KINDS)
+	while (w->bytes + bytes > w->most_bytes && (old = oldest_kind(w, NULL)) < ROW_KINDS)
 		if (!w->packs || is_old(w, old) || !pack_oldest(w))
 			drop_oldest(w, old);
 }
