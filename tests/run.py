@@ -43,9 +43,7 @@ SERVED_FIRST = {  # they compare two clocks
     "unwind_agreement_test.py", "harm_test.py", "gpu_timeline_test.py",
 }
 SOLE = {"profile_follow_test.py"}  # looks at all that the machine runs
-WAITS = {
-    "agent_listen_test.py", "gpu_timeline_order_test.py", "guest_folder_test.py", "outlook_test.py",
-}
+WAITS = {"outlook_test.py"}
 TORCH = {
     "faults_test.py", "flops_test.py", "gpu_ops_test.py", "phases_test.py", "record_detect_test.py",
     "steps_test.py", "torch_test.py",

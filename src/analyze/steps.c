@@ -9,6 +9,7 @@
 
 #define LEAST_OPS    5
 #define LEAST_BURSTS 3
+#define GENERATIONS  16 /* between a process and who started it */
 
 #define JOIN_NS 5000000000ULL /* probes are there by then, and a step begins */
 
@@ -171,6 +172,20 @@ static void find_bounds(struct steps_finder *f, uint32_t pid)
 	f->last_ns = f->exited ? row->end_ns : f->t->last_ns;
 }
 
+/* Whether calls of one that started it, or who started that, were counted: of a worker that lived
+ * while each call was still recorded steps would be found, and be told as the job's. */
+static bool is_of_counted(const struct steps_finder *f, uint32_t pid)
+{
+	uint64_t flags = 0;
+	for (int up = 0; up < GENERATIONS && pid; up++) {
+		const struct m_process *row = process_index_row(&f->index, pid);
+		pid = row ? row->parent_pid : 0;
+		if (pid && map64_get(&f->in.counted, pid, &flags) && flags)
+			return true;
+	}
+	return false;
+}
+
 static void take_process(struct steps_finder *f, uint32_t pid)
 {
 	const struct steps_thread *other, *operators = thread_of_operators(f),
@@ -180,7 +195,7 @@ static void take_process(struct steps_finder *f, uint32_t pid)
 	map64_get(&f->in.counted, pid, &counted);
 	operators = counted & STEPS_COUNTED_TORCH ? NULL : operators;
 	launches = counted & STEPS_COUNTED_DEVICE ? NULL : launches;
-	if (!operators && !launches)
+	if ((!operators && !launches) || is_of_counted(f, pid))
 		return;
 	f->process = vec_push(&f->ret->processes);
 	f->process->pid = pid;

@@ -866,6 +866,32 @@ static void counted_calls_have_no_steps(void **state)
 	done(&j, &s);
 }
 
+/* Of a worker that lived while each call was still recorded they would be told as the job's. */
+static void what_one_with_counted_calls_started_has_no_steps(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, SETUP "( ");
+	play_often(&j, 20, FORWARD "backward " UPDATE "| ");
+	rec_put_hist(j.w, &(struct m_hist){
+				  .pid = 10,
+				  .probe = probe_of(&j, "torch", "aten::linear", "", NULL, false),
+				  .count = 600});
+	process_put(&j, 2, 10, true);
+	play(&j, SETUP "( ");
+	play_often(&j, 20, FORWARD "backward " UPDATE "| ");
+	process_put(&j, 3, 20, true);
+	play(&j, SETUP "( ");
+	play_often(&j, 20, FORWARD "backward " UPDATE "| ");
+	process_put(&j, 4, 1, true); /* one of another's */
+	play(&j, SETUP "( ");
+	play_often(&j, 20, FORWARD "backward " UPDATE "| ");
+	struct steps s = found(&j);
+	assert_int_equal(s.processes.len, 1);
+	assert_int_equal(s.processes.data[0].pid, 40);
+	done(&j, &s);
+}
+
 /* ---- slow steps ---- */
 
 static void slow_steps_are_explained(void **state)
@@ -1008,6 +1034,7 @@ int main(void)
 		cmocka_unit_test(a_job_that_was_joined),
 		cmocka_unit_test(what_is_not_traced_is_no_slow_step),
 		cmocka_unit_test(counted_calls_have_no_steps),
+		cmocka_unit_test(what_one_with_counted_calls_started_has_no_steps),
 		cmocka_unit_test(slow_steps_are_explained),
 		cmocka_unit_test(no_order_is_no_loop),
 		cmocka_unit_test(one_kernel_over_and_over_is_no_loop),
