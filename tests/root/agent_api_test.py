@@ -238,8 +238,10 @@ def stored_stacks_of(t, doc, a, job):
     t.wait_for(lambda: both()[0] and abs(both()[0] - both()[1]) < 1000, "what both have", 60)
     told = checked(doc, a, path + "?last=600", "history/processes/{id}/flame")
     expect(any("square" in f or "backward" in f for f in frames_of(told["flame"])), told["flame"])
-    busy = sum(c for c in told["cpus"] if c) * told["bucket_s"]
-    expect(abs(busy - told["flame"]["total"] / 1e9) < 0.01, told["cpus"])
+    ends = [told["from_s"] + (i + 1) * told["bucket_s"] for i in range(told["points"])]
+    over = [told["bucket_s"] - max(0, end - told["newest_s"] - 1) for end in ends]  # of each point
+    busy = sum(c * s for c, s in zip(told["cpus"], over) if c)
+    expect(abs(busy - told["flame"]["total"] / 1e9) < 0.01, told)
     by_query = t.run([EACGM, "query", t.path("agent.db"), "SELECT sum(seconds) AS s, count(DISTINCT"
                       " stack) AS n FROM v_cpu WHERE pid = %d" % job["pid"], "--json"])
     row = json.loads(by_query.out)[0]

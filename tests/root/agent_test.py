@@ -248,9 +248,13 @@ def _(t):
     job = start_in(t, a.group, "/usr/bin/python3", leaks, "400e6", "5e6", "150")
     t.wait_for(lambda: "its memory grows steadily" in a.said(), a.said(), 120)
     expect(a.samples()["eacgm_learning"], "answers")
-    told = [e for e in json.loads(a.get("/api/v1/incidents")[0])["events"]
-            if e["name"] == "early_warning" and e["entity"] == "pid %d" % job.pid]
-    expect(len(told) == 1 and "its memory grows steadily" in told[0]["text"], told)
+
+    def told():
+        return [e["text"] for e in json.loads(a.get("/api/v1/incidents")[0])["events"]
+                if e["name"] == "early_warning" and e["entity"] == "pid %d" % job.pid]
+    t.wait_for(told, "the event")
+    time.sleep(1)
+    expect(len(told()) == 1 and "its memory grows steadily" in told()[0], told())
     t.kill(job)
     a.end()
 
