@@ -20,6 +20,7 @@
 #include <sqlite3.h>
 
 #include "base/calltree.h"
+#include "base/clock.h"
 #include "base/entity.h"
 #include "events/metric.h"
 #include "store/store.h"
@@ -161,6 +162,7 @@ static void write_counters_at(int64_t time_s, double value)
 static void killed(void)
 {
 	store_writer_close(&writer);
+	store_rollup_free(&rollup);
 	rollup = (struct store_rollup){0};
 	open_store();
 }
@@ -747,7 +749,7 @@ static void what_is_there_at_the_end_is_written(void **unused)
 	assert_int_equal(store_open(&s, &o, &e), 0);
 	assert_int_equal(store_start(s, &e), 0);
 	const struct store_seen there = seen(NULL, 0);
-	store_tick(s, &there, 100 * S);
+	store_tick(s, &there, monotonic_ns()); /* of a day ago it would go at once */
 	store_event(s, 0, "gpu 0", "xid", "79");
 	store_close(s, &there);
 	writer.db = open_plain();
@@ -782,11 +784,12 @@ static void a_busy_one_is_tried_again(void **unused)
 	sqlite3 *other = open_plain();
 	assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
 	const struct store_seen there = seen(NULL, 0);
-	store_tick(s, &there, 100 * S);
+	const uint64_t at_ns = monotonic_ns();
+	store_tick(s, &there, at_ns);
 	wait_for_saying(1, "cannot be written: database is locked");
 	f->calls = 5;
 	assert_int_equal(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
-	store_tick(s, &there, 101 * S);
+	store_tick(s, &there, at_ns + S);
 	wait_for_saying(2, "written again");
 	store_close(s, &there);
 	sqlite3_close(other);
