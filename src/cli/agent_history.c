@@ -245,6 +245,7 @@ static void answer(const char *path, struct store_question *q, struct http_answe
 		agent_answer_json(ret, got);
 	}
 	calltree_free(&tree);
+	q->tree = NULL;
 }
 
 void agent_get_history(void *ctx, const struct http_question *asked, struct http_answer *ret)

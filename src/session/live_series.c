@@ -168,6 +168,7 @@ static struct live_metric *place_of_metric(struct live_series *s)
 {
 	if (s->free_metrics.len)
 		return &s->metrics.data[s->free_metrics.data[--s->free_metrics.len]];
+	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): room has data */
 	return s->metrics.len < SERIES_METRICS ? vec_push(&s->metrics) : NULL;
 }
 
