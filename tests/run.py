@@ -8,10 +8,11 @@ Most tests of the tracer wait more than they work, so two of them run at a time.
 the time that they leave, for what needs no tracing; once that is done it takes tests of the tracer
 as well. Of those with PyTorch's functions probed (TORCH) one runs at a time: the kernel has its
 breakpoints in all processes that map a file, so that each makes the others' attaching take longer.
-Those of ALONE run one by one, and beside them nothing but what waits nearly all the time
-(WAITS); beside those of SERVED_FIRST runs what needs no tracing, while a CPU is idle; those of SOLE
-run by themselves. Tests that trace live processes share the machine with
-whatever else its host runs: they wait for conditions, never for times, and a failure is a failure.
+What waits nearly all the time (WAITS) has a lane of its own beside these. Those of ALONE run one by
+one, and nothing beside them: what is usual is learned there, and a neighbour would be a part of it.
+Beside those of SERVED_FIRST runs what needs no tracing, while a CPU is idle. Tests that trace live
+processes share the machine with whatever else its host runs: they wait for conditions, never for
+times, and a failure is a failure.
 
 usage: run.py BUILD [PART OF A NAME...]; with names, one at a time. What a test printed is in
 BUILD/test-logs.
@@ -37,18 +38,18 @@ PLAN = re.compile(r"^1\.\.(\d+)(\s*#\s*skip\s*(.*))?$", re.I)
 
 ALONE = {  # they count what the whole machine has, or take a job's CPUs
     "advice_test.py", "diagnose_net_test.py", "diagnose_ranks_test.py", "diagnose_test.py",
+    "profile_follow_test.py",  # looks at all that the machine runs
 }
 SERVED_FIRST = {  # they compare two clocks
     "profile_test.py", "profile_hostile_test.py", "account_test.py", "waits_test.py",
     "unwind_agreement_test.py", "harm_test.py", "gpu_timeline_test.py",
 }
-SOLE = {"profile_follow_test.py"}  # looks at all that the machine runs
 WAITS = {"outlook_test.py"}
 TORCH = {
     "faults_test.py", "flops_test.py", "gpu_ops_test.py", "phases_test.py", "record_detect_test.py",
     "steps_test.py", "torch_test.py",
 }
-LONG = ("watch_test.py", "inside_test.py", "agent_test.py", "outlook_test.py", "faults_test.py",
+LONG = ("watch_test.py", "inside_test.py", "agent_test.py", "faults_test.py",
         "inside_programs_test.py", "inside_modes_test.py", "gpu_timeline_attach_test.py", "steps_test.py", "phases_test.py", "gpu_ops_test.py",
         "record_detect_test.py", "hostile_test.py", "torch_test.py", "crafted_cli_test.py",
         "pace_alarms_test", "score_test.py", "campaign.py", "detector_test")
@@ -221,7 +222,7 @@ def queue_of(tests, *how):
 def run_in_lanes(runner, tests):
     def those_of(names):
         return [test for test in tests if file_of(test) in names]
-    apart = those_of(ALONE | SERVED_FIRST | SOLE | WAITS)
+    apart = those_of(ALONE | SERVED_FIRST | WAITS)
     others = [test for test in tests if test not in apart]
     torch = queue_of(those_of(TORCH))
     traces = queue_of(test for test in others if is_of_root(test) and file_of(test) not in TORCH)
@@ -232,10 +233,9 @@ def run_in_lanes(runner, tests):
     short = queue_of(short, IDLE)
     runner.run_while(queue_of(those_of(SERVED_FIRST)), short)
     beside = queue_of(long + [test[:2] for test in short], BESIDE)
-    runner.run_all((torch, traces, beside), (traces, beside), (beside, traces))
-    alone, waits, sole = (queue_of(those_of(names)) for names in (ALONE, WAITS, SOLE))
-    runner.run_all((alone, waits), (waits,))
-    runner.run_all((sole,))
+    runner.run_all((torch, traces, beside), (traces, beside), (beside, traces),
+                   (queue_of(those_of(WAITS)),))
+    runner.run_all((queue_of(those_of(ALONE)),))
 
 
 def main():

@@ -56,13 +56,6 @@ void agent_catch_signal(void)
 	sigaction(SIGUSR1, &how, NULL);
 }
 
-/* Errors of GPUs, and collectives that hang. */
-bool agent_is_error(const char *name)
-{
-	return !strcmp(name, "xid") || !strcmp(name, "collective_hang") ||
-	       !strcmp(name, "collective_mismatch");
-}
-
 static void freeze_error(struct agent *a, const struct session_view *v, const struct m_event *e)
 {
 	char *why = xasprintf("%s of %s: %s", live_string(v, e->name), live_string(v, e->entity),
@@ -76,7 +69,7 @@ static void look_for_triggers(struct agent *a, const struct session_view *v)
 	flight_batch(a->flight, v);
 	for (size_t i = 0; i < v->batch->events.len; i++) {
 		const struct m_event *e = &v->batch->events.data[i];
-		if (agent_is_error(live_string(v, e->name)))
+		if (agent_note_is_error(live_string(v, e->name)))
 			freeze_error(a, v, e);
 	}
 	if (freeze_asked) {

@@ -81,8 +81,6 @@ void agent_close(struct agent *a);
 /* For the session: who looks at its rows, at most SESSION_DETECT_LOOKERS; returns how many. */
 size_t agent_lookers(struct agent *a, struct session_live ret[static SESSION_DETECT_LOOKERS]);
 void agent_say(void *agent, const char *sentence);
-/* Of an event's name: an error of a GPU, or a collective that hangs or does not fit. */
-bool agent_is_error(const char *name);
 
 /* After agent_open, at any time; takes them. */
 void agent_set_settings(struct agent *a, json_t *settings);

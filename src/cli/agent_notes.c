@@ -21,6 +21,12 @@ static bool has_its_list(const char *name)
 	return is_one_of(name, names, sizeof(names) / sizeof(*names));
 }
 
+bool agent_note_is_error(const char *name)
+{
+	static const char *const names[] = {"xid", "collective_hang", "collective_mismatch"};
+	return is_one_of(name, names, sizeof(names) / sizeof(*names));
+}
+
 static bool is_warning(const char *name)
 {
 	static const char *const names[] = {"early_warning", "model_misfit"};
@@ -29,7 +35,7 @@ static bool is_warning(const char *name)
 
 static void push(struct agent *a, const struct agent_note *n)
 {
-	bool is_error = agent_is_error(n->name);
+	bool is_error = agent_note_is_error(n->name);
 	if (a->events && (is_error || is_warning(n->name)))
 		otlp_events_notice(a->events, &(struct otlp_notice){.time_ns = n->time_ns,
 								    .is_error = is_error,

@@ -2,6 +2,8 @@
  * the JSON, to metrics, the store and OpenTelemetry. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "session/session_live.h"
 
 struct agent_note {
@@ -10,6 +12,9 @@ struct agent_note {
 };
 
 struct agent;
+/* By its name: an error of a GPU, or a collective that hangs or does not fit. */
+bool agent_note_is_error(const char *name);
+
 /* From any thread, without the agent's lock. */
 void agent_note(struct agent *a, const struct agent_note *n);
 

@@ -7,7 +7,7 @@ import collections
 import os
 import signal
 
-from harness import EACGM, Recording, expect, log_of, main, test
+from harness import EACGM, expect, log_of, main, test
 from inside_calls import INSIDE, JOB, LIBRARY, TELLS, Calls, Said, Until, attach, options, told
 
 
@@ -198,10 +198,7 @@ def _(t):
 def _(t):
     job = Until(t, "bursts", (*INSIDE, "--burst", "1/4:100"))
     job.more(1200)
-    job.end()
-    t.wait_for(lambda: job.p.poll() is not None, "eacgm's end", 40)
-    expect(job.p.returncode == 0, "eacgm: %s" % job.said())
-    c = Calls(t, Recording(t, job.recording, Said(job.said())))
+    c = Calls(t, job.finish())
     c.expect_inside()
     made, told = job.read()[-1][1], [row for row in c.rows if row["name"] != "t_v2_leaf"]
     rests = [b for a, b in zip(told, told[1:]) if b["start_ns"] - a["start_ns"] > 150e6]

@@ -7,7 +7,7 @@ import os
 import re
 
 import pythons
-from harness import EACGM, expect, log_of, skip, target
+from harness import EACGM, Recording, expect, log_of, skip, target
 
 JOB = target("inside_job")
 LIBRARY = target("libinside_torture.so")
@@ -204,6 +204,13 @@ class Until:
             pass
         self.t.wait_for(lambda: "sum " in self.said() or "wrong" in self.said(), "its end", 40)
         expect(sums(self.said()) == ["sum %016x" % 1], "the job: %s" % self.said())
+
+    def finish(self):
+        """Of one that eacgm started: what eacgm recorded of it, when both have ended."""
+        self.end()
+        self.t.wait_for(lambda: self.p.poll() is not None, "eacgm's end", 40)
+        expect(self.p.returncode == 0, "eacgm: %s" % self.said())
+        return Recording(self.t, self.recording, Said(self.said()))
 
     def said(self):
         self.out.flush()

@@ -849,10 +849,9 @@ static void what_is_not_traced_is_no_slow_step(void **state)
 	done(&j, &s);
 }
 
-/* Of calls that are counted, not recorded one by one, some are recorded all the same. */
-static void counted_calls_have_no_steps(void **state)
+/* A training of which more calls were counted than are recorded. */
+static struct job counted(void)
 {
-	(void)state;
 	struct job j = created(true);
 	play(&j, SETUP "( ");
 	play_often(&j, 20, FORWARD "backward " UPDATE "| ");
@@ -860,6 +859,14 @@ static void counted_calls_have_no_steps(void **state)
 				  .pid = 10,
 				  .probe = probe_of(&j, "torch", "aten::linear", "", NULL, false),
 				  .count = 600});
+	return j;
+}
+
+/* Of calls that are counted, not recorded one by one, some are recorded all the same. */
+static void counted_calls_have_no_steps(void **state)
+{
+	(void)state;
+	struct job j = counted();
 	struct steps s = found(&j);
 	assert_int_equal(s.main, SIZE_MAX);
 	assert_true(s.counted);
@@ -870,13 +877,7 @@ static void counted_calls_have_no_steps(void **state)
 static void what_one_with_counted_calls_started_has_no_steps(void **state)
 {
 	(void)state;
-	struct job j = created(true);
-	play(&j, SETUP "( ");
-	play_often(&j, 20, FORWARD "backward " UPDATE "| ");
-	rec_put_hist(j.w, &(struct m_hist){
-				  .pid = 10,
-				  .probe = probe_of(&j, "torch", "aten::linear", "", NULL, false),
-				  .count = 600});
+	struct job j = counted();
 	process_put(&j, 2, 10, true);
 	play(&j, SETUP "( ");
 	play_often(&j, 20, FORWARD "backward " UPDATE "| ");
