@@ -21,7 +21,7 @@
 
 #define PENDING_MOST 8
 #define LATE_NS	     600000000ULL   /* losses are told each half second: session_mover.c */
-#define TOLD_NS	     10000000000ULL /* an incident is told so long after its onset, at most */
+#define TOLD_NS	     10000000000ULL /* incidents are told some seconds after their onset */
 
 struct flight {
 	/* before_ns and after_ns, and what bounds files, are of the lock */
