@@ -27,6 +27,22 @@ static inline uint64_t monotonic_ns(void)
 	return timespec_ns(&ts);
 }
 
+/* CLOCK_REALTIME - CLOCK_MONOTONIC, modulo 2^64; true to half of the shortest of some times that
+ * reading both took, so that a thread which is preempted between the two does not shift it. */
+static inline uint64_t realtime_offset_ns(void)
+{
+	uint64_t ret = 0, shortest_ns = UINT64_MAX;
+	for (int i = 0; i < 8; i++) {
+		uint64_t before_ns = monotonic_ns(), real_ns = realtime_ns();
+		uint64_t took_ns = monotonic_ns() - before_ns;
+		if (took_ns < shortest_ns) {
+			shortest_ns = took_ns;
+			ret = real_ns - (before_ns + took_ns / 2);
+		}
+	}
+	return ret;
+}
+
 /* What all threads of a process have used so far, those that ended included; 0: it is not there. */
 static inline uint64_t process_cpu_ns(pid_t pid)
 {

@@ -150,7 +150,7 @@ static struct live_process process_of(uint32_t pid)
 
 static void make_all(struct agent_profile *p, const struct live_series *s, uint64_t now_ns)
 {
-	uint64_t offset_ns = realtime_ns() - monotonic_ns();
+	uint64_t offset_ns = realtime_offset_ns();
 	const struct live_samples_piece piece = live_samples_piece(p->samples, now_ns);
 	struct otlp_profiles *m = NULL;
 	for (size_t i = 0; i < piece.npids; i++) {

@@ -113,7 +113,7 @@ static void on_due(void *ctx, struct push_client *c)
 	struct agent *a = p->agent;
 	struct buf metrics = {0}, logs = {0}, spans = {0};
 	uint64_t began_ns = monotonic_ns(), now_ns = realtime_ns();
-	uint64_t offset_ns = offset_of_events(p, now_ns - began_ns);
+	uint64_t offset_ns = offset_of_events(p, realtime_offset_ns());
 	agent_metrics_otlp(a, &metrics, &p->about, now_ns, p->offset_ns);
 	otlp_events_write_logs(a->events, &logs, &p->about, offset_ns);
 	otlp_events_write_spans(a->events, &spans, &p->about, offset_ns,
@@ -207,7 +207,7 @@ int agent_push_open(struct agent_push **ret, const struct otlp_wanted *w, struct
 	pthread_mutex_init(&p->lock, NULL);
 	p->agent = a;
 	p->url = xstrdup(w->to.url);
-	p->offset_ns = p->events_offset_ns = realtime_ns() - monotonic_ns();
+	p->offset_ns = p->events_offset_ns = realtime_offset_ns();
 	o.ctx = p;
 	int rc = read_resource(p, w, e);
 	if (!rc)

@@ -176,7 +176,7 @@ static void *write_copy(void *arg)
 	struct flight *f = arg;
 	struct err e = {""};
 	char *path;
-	uint64_t time_ns = realtime_ns() - (monotonic_ns() - f->mark.time_ns);
+	uint64_t time_ns = f->mark.time_ns + realtime_offset_ns();
 	const struct flight_options o = options_of(f);
 	int rc = flight_file_write(&o, f->copy, time_ns, f->id, &path, &e);
 	row_window_free(f->copy);

@@ -391,8 +391,7 @@ static void add_number(struct copying *c, const char *key, uint64_t value)
 
 static void add_metas(struct copying *c, const struct flight_freeze *freeze)
 {
-	uint64_t real_ns = realtime_ns(), now_ns = monotonic_ns();
-	uint64_t offset_ns = real_ns - now_ns;
+	uint64_t offset_ns = realtime_offset_ns();
 	for (size_t i = 0; i < sizeof(metas) / sizeof(metas[0]); i++) {
 		const char *value = rec_meta(c->from, metas[i]);
 		if (value)

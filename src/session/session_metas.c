@@ -28,9 +28,7 @@ static void write_boot_id(struct session *s)
 /* CLOCK_REALTIME minus CLOCK_MONOTONIC: where the clocks of two hosts stand to each other. */
 static void write_realtime_offset(struct session *s)
 {
-	uint64_t before_ns = monotonic_ns(), real_ns = realtime_ns();
-	uint64_t middle_ns = before_ns + (monotonic_ns() - before_ns) / 2;
-	pipeline_meta(s->pipeline, "realtime_offset_ns", "%ld", (long)(real_ns - middle_ns));
+	pipeline_meta(s->pipeline, "realtime_offset_ns", "%ld", (long)realtime_offset_ns());
 }
 
 static void write_number(struct session *s, const char *key, uint64_t value)

@@ -41,18 +41,6 @@ struct store {
 	int64_t retained_s;
 };
 
-static int64_t now_real_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return now.tv_sec * 1000000000LL + now.tv_nsec;
-}
-
-static int64_t offset_ns(void)
-{
-	return now_real_ns() - (int64_t)monotonic_ns();
-}
-
 /* ---- what is said ---- */
 
 static void say(struct store *s, const char *fmt, const char *why)
@@ -301,7 +289,8 @@ static void take_batch(struct store *s, const struct store_seen *seen, uint64_t 
 
 void store_tick(struct store *s, const struct store_seen *seen, uint64_t now_ns)
 {
-	int64_t offset = offset_ns(), now_s = ((int64_t)now_ns + offset) / 1000000000;
+	int64_t offset = (int64_t)realtime_offset_ns(),
+		now_s = ((int64_t)now_ns + offset) / 1000000000;
 	if (now_s == s->tick_s)
 		return;
 	s->tick_s = now_s;
@@ -313,7 +302,7 @@ void store_tick(struct store *s, const struct store_seen *seen, uint64_t now_ns)
 void store_event(struct store *s, uint64_t time_ns, const char *entity, const char *name,
 		 const char *text)
 {
-	int64_t real = time_ns ? (int64_t)time_ns + offset_ns() : now_real_ns();
+	int64_t real = (int64_t)(time_ns ? time_ns + realtime_offset_ns() : realtime_ns());
 	pthread_mutex_lock(&s->lock);
 	store_rollup_event(&s->rollup, real, entity, name, text);
 	pthread_mutex_unlock(&s->lock);
@@ -321,7 +310,7 @@ void store_event(struct store *s, uint64_t time_ns, const char *entity, const ch
 
 void store_incident(struct store *s, const struct incident_said *told)
 {
-	int64_t offset = offset_ns();
+	int64_t offset = (int64_t)realtime_offset_ns();
 	pthread_mutex_lock(&s->lock);
 	store_rollup_incident(&s->rollup, told, offset);
 	pthread_mutex_unlock(&s->lock);
@@ -348,7 +337,7 @@ static void end_thread(struct store *s, const struct store_seen *seen)
 {
 	pthread_mutex_lock(&s->lock);
 	if (s->tick_s)
-		take_batch(s, seen, monotonic_ns(), offset_ns());
+		take_batch(s, seen, monotonic_ns(), (int64_t)realtime_offset_ns());
 	s->ends = true;
 	pthread_cond_signal(&s->wake);
 	pthread_mutex_unlock(&s->lock);
