@@ -68,7 +68,8 @@ struct tcp_sock {
 	__u32 snd_una;
 	__u32 snd_nxt;
 	__u32 total_retrans;
-	__u32 srtt_us; /* eight times it */
+	__u32 srtt_us;	 /* eight times it */
+	__u16 total_rto; /* Linux 6.7 (3868ab0f192581) */
 } RELOCATED;
 
 struct socket {
@@ -153,6 +154,8 @@ static __always_inline void read_socket(struct rec_socket *r, struct sock *sk,
 	r->destination_port = __builtin_bswap16(BPF_CORE_READ(sk, __sk_common.skc_dport));
 	r->retransmits = BPF_CORE_READ(tcp, total_retrans);
 	r->bytes_resent = BPF_CORE_READ(tcp, bytes_retrans);
+	if (bpf_core_field_exists(tcp->total_rto))
+		r->timeouts = BPF_CORE_READ(tcp, total_rto);
 	r->bytes_sent = read_sent(tcp);
 	r->bytes_received = BPF_CORE_READ(tcp, bytes_received);
 	__u64 done = bpf_core_enum_value(enum sock_flags, SOCK_DONE) & 63;

@@ -295,8 +295,10 @@ struct rec_socket {
 	__u64 bytes_resent; /* payload, what went out again */
 	__u64 bytes_received;
 	char opener[16]; /* comm of the thread that connected or accepted it, "" unknown */
+	__u32 timeouts;	 /* of retransmission, modulo 2^16; 0 before Linux 6.7 */
+	__u32 reserved;
 };
-_Static_assert(sizeof(struct rec_socket) == 112, "shared by BPF and user space");
+_Static_assert(sizeof(struct rec_socket) == 120, "shared by BPF and user space");
 
 /* What the unwinder works on; it lies in the record since nothing else is as private. */
 struct unwind_state {

@@ -14,13 +14,14 @@ enum { TCP_CLOSED = 7 }; /* TCP_CLOSE of Linux's net/tcp_states.h */
 struct known {
 	struct connection c;
 	uint64_t socket;
+	uint16_t timeouts; /* as the kernel counts them */
 	bool changed;
 };
 
 /* Of a process, with the connections that are gone. */
 struct totals {
 	uint32_t pid;
-	uint64_t sent, received, retransmits;
+	uint64_t sent, received, retransmits, resent, timeouts;
 	uint32_t open; /* connections in the list */
 	bool taken;    /* all that it has were seen once */
 	bool changed;
@@ -97,6 +98,8 @@ static struct known *add(struct sockets *s, const struct rec_socket *row)
 		k->c.bytes_sent = k->c.sent_before = row->bytes_sent;
 		k->c.bytes_received = k->c.received_before = row->bytes_received;
 		k->c.retransmits = k->c.retransmits_before = row->retransmits;
+		k->c.bytes_resent = row->bytes_resent;
+		k->timeouts = (uint16_t)row->timeouts;
 	}
 	return k;
 }
@@ -123,6 +126,9 @@ void sockets_take(struct sockets *s, const struct rec_socket *row)
 	uint64_t sent = grow(&c->bytes_sent, row->bytes_sent);
 	uint64_t received = grow(&c->bytes_received, row->bytes_received);
 	uint64_t retransmits = grow(&c->retransmits, row->retransmits);
+	t->resent += grow(&c->bytes_resent, row->bytes_resent);
+	t->timeouts += (uint16_t)(row->timeouts - k->timeouts);
+	k->timeouts = (uint16_t)row->timeouts;
 	t->sent += sent;
 	t->received += received;
 	t->retransmits += retransmits;
@@ -133,7 +139,6 @@ void sockets_take(struct sockets *s, const struct rec_socket *row)
 		t->round_trips_us += (double)sent * row->srtt_us;
 	}
 	c->by_nccl |= (row->flags & SOCKET_NCCL) != 0;
-	c->bytes_resent = row->bytes_resent;
 	c->srtt_us = row->srtt_us;
 	c->last_ns = row->time_ns;
 	if (row->state == TCP_CLOSED)
@@ -189,6 +194,8 @@ static void tell_totals(const struct totals *t, uint64_t now_ns, const struct co
 	sink_counter(sink, now_ns, &of, "net_sent_bytes", (double)t->sent);
 	sink_counter(sink, now_ns, &of, "net_received_bytes", (double)t->received);
 	sink_counter(sink, now_ns, &of, "net_retransmits", (double)t->retransmits);
+	sink_counter(sink, now_ns, &of, "net_resent_bytes", (double)t->resent);
+	sink_counter(sink, now_ns, &of, "net_timeouts", (double)t->timeouts);
 	if (t->timed_bytes > 0)
 		sink_counter(sink, now_ns, &of, "net_round_trip_ns",
 			     1e3 * t->round_trips_us / t->timed_bytes);

@@ -438,6 +438,7 @@ static void net_words(struct cause_found *f, const struct evidence *e)
 {
 	struct net_rate sent = evidence_net_rate(e, "net_sent_bytes");
 	struct net_rate again = evidence_net_rate(e, "net_retransmits");
+	struct net_rate timeouts = evidence_net_rate(e, "net_timeouts");
 	char now[HUMAN_BYTES], usual[HUMAN_BYTES];
 	uint32_t name;
 	double foreign = evidence_foreign_net(e, &name);
@@ -454,6 +455,9 @@ static void net_words(struct cause_found *f, const struct evidence *e)
 	if (again.now > 0 || again.usual > 0)
 		add_text(f, "it sent %.3g segments a second again, usually %.3g", again.now,
 			 again.usual);
+	if (timeouts.now > 0)
+		add_text(f, "%.3g timeouts of retransmission a second, usually %.3g", timeouts.now,
+			 timeouts.usual);
 }
 
 static void event_words(struct cause_found *f, const struct evidence *e, const char *name)

@@ -7,14 +7,16 @@
 
 #include "base/entity.h"
 
-#define SEGMENT_BYTES 1448.0 /* of TCP over Ethernet */
-#define FOREIGN_SHARE 0.2    /* of an interface's bytes: less that others have is no reason */
-#define FOREIGN_LEAST 1e6    /* bytes a second: likewise */
-#define LOSS_LEAST    0.003  /* of segments: fewer that are sent again are no reason */
-#define LOSS_TIMES    3	     /* as many as usual */
-#define LOSS_HEAVY    0.03   /* of segments: more than a queue that is full loses */
-#define LOSS_SURE     0.094  /* of segments: whatever the queue; where so many a second are: */
-#define SURE_LEAST    10     /* small messages are segments of less than is reckoned with */
+#define SEGMENT_BYTES  1448.0 /* of TCP over Ethernet */
+#define FOREIGN_SHARE  0.2    /* of an interface's bytes: less that others have is no reason */
+#define FOREIGN_LEAST  1e6    /* bytes a second: likewise */
+#define LOSS_LEAST     0.003  /* of segments: fewer that are sent again are no reason */
+#define LOSS_TIMES     3      /* as many as usual */
+#define LOSS_HEAVY     0.03   /* of segments: more than a queue that is full loses */
+#define LOSS_SURE      0.094  /* of segments: whatever the queue; where so many a second are: */
+#define SURE_LEAST     3      /* segments a second: fewer are those that probe a tail (RFC 8985) */
+#define GUESS_LEAST    10  /* where it is not known how long they were, small messages' shorter */
+#define TIMEOUTS_LEAST 0.5 /* a second: each waits for 0.2 s at least (TCP_RTO_MIN) */
 /* Times as long as usual, and by so much: packets wait in a queue, or in a long one. Measured on
  * limited links and on such that drop packets: docs/developers/diagnosis.md. */
 #define QUEUE_TIMES    1.5
@@ -30,13 +32,25 @@ static double moved(const struct evidence *e)
 	       2;
 }
 
-/* The share of its segments that was sent again; 0 where it is no more than usual. */
-static double lost_share(const struct evidence *e)
+/* What was sent again, bytes a second. Older recordings tell of segments alone; *is_exact: this one
+ * tells of bytes. */
+static struct net_rate resent_bytes(const struct evidence *e, bool *is_exact)
+{
+	struct net_rate bytes = evidence_net_rate(e, "net_resent_bytes");
+	struct net_rate segments = evidence_net_rate(e, "net_retransmits");
+	*is_exact = bytes.now > 0 || segments.now <= 0;
+	return *is_exact ? bytes
+			 : (struct net_rate){.now = segments.now * SEGMENT_BYTES,
+					     .usual = segments.usual * SEGMENT_BYTES};
+}
+
+/* How much was sent again for what was sent; 0 where it is no more than usual. */
+static double lost_share(const struct evidence *e, bool *is_exact)
 {
 	struct net_rate sent = evidence_net_rate(e, "net_sent_bytes");
-	struct net_rate again = evidence_net_rate(e, "net_retransmits");
-	double lost = sent.now > 0 ? again.now * SEGMENT_BYTES / sent.now : 0;
-	double usual = sent.usual > 0 ? again.usual * SEGMENT_BYTES / sent.usual : 0;
+	struct net_rate again = resent_bytes(e, is_exact);
+	double lost = sent.now > 0 ? again.now / sent.now : 0;
+	double usual = sent.usual > 0 ? again.usual / sent.usual : 0;
 	return lost > LOSS_LEAST && lost > LOSS_TIMES * usual ? lost : 0;
 }
 
@@ -70,8 +84,14 @@ static bool has_queue(const struct evidence *e, double times, bool if_unknown)
  * come (RFC 5681, 3.2), so that timers send again, and those make round trips look long. */
 static bool is_lossy(const struct evidence *e)
 {
-	double lost = lost_share(e);
-	bool many = evidence_net_rate(e, "net_retransmits").now >= SURE_LEAST;
+	bool is_exact;
+	struct net_rate timeouts = evidence_net_rate(e, "net_timeouts");
+	if (timeouts.now > TIMEOUTS_LEAST && timeouts.now > LOSS_TIMES * timeouts.usual)
+		return true; /* nothing goes while a timer is waited for; a full link is never idle
+			      */
+	double lost = lost_share(e, &is_exact);
+	bool many = evidence_net_rate(e, "net_retransmits").now >=
+		    (is_exact ? SURE_LEAST : GUESS_LEAST);
 	return (lost > LOSS_SURE && many) ||
 	       (lost > 0 && !has_queue(e, lost > LOSS_HEAVY ? QUEUE_LONG : QUEUE_TIMES, false));
 }

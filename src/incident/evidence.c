@@ -242,7 +242,7 @@ static void add_own(void *ctx, const struct visited_rows *rows)
 static enum since_last since_last_of(const char *name)
 {
 	static const char *const totals[] = {"net_sent_bytes", "net_received_bytes",
-					     "net_retransmits"};
+					     "net_retransmits", "net_resent_bytes", "net_timeouts"};
 	for (size_t k = 0; k < sizeof(totals) / sizeof(totals[0]); k++)
 		if (!strcmp(name, totals[k]))
 			return TOTAL_SO_FAR;

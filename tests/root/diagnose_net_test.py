@@ -54,7 +54,8 @@ def diagnosed(t, name, disturb):
 
 def is_network(i, cause):
     expect(i["cause"] == cause and i["culprit"]["kind"] == "interface" and
-           i["culprit"]["device"] == netns.Link.NAME, json.dumps(i)[:4000])
+           i["culprit"]["device"] == netns.Link.NAME,
+           "%s of %s: %s; %s" % (i["cause"], i["culprit"], i["evidence"], json.dumps(i)[:4000]))
 
 
 @test("others on the link between ranks are told as such", 240)

@@ -570,6 +570,19 @@ static void why_the_network_was_slow(void **state)
 	nic(2e6, 12e6);
 	round_trip(30, 5);
 	is(CAUSE_NET_LOSS);
+	sent(1e5, 12e6, 8, 0); /* of how long segments are is guessed: too few to be sure */
+	nic(1e5, 12e6);
+	round_trip(30, 5);
+	is(CAUSE_NETWORK);
+	grows("net_resent_bytes", 1.1e4, 0); /* 11 %: timers send them again */
+	is(CAUSE_NET_LOSS);
+	sent(1e5, 12e6, 200, 0); /* small ones */
+	nic(1e5, 12e6);
+	grows("net_resent_bytes", 2e2, 0);
+	round_trip(5, 5);
+	is(CAUSE_NETWORK);
+	grows("net_timeouts", 1.5, 0);
+	is(CAUSE_NET_LOSS);
 	sent(4e30, -12e6, 0, 0); /* of a damaged file */
 	cause_find(&f, &e);
 	cause_free(&f);

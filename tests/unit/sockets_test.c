@@ -81,14 +81,16 @@ static void round_trips_are_those_of_the_bytes(void **state)
 	told[0] = 0;
 	sockets_counters(s, NOW, &sink);
 	assert_string_equal(told, "pid 7 net_sent_bytes 1400\npid 7 net_received_bytes 0\n"
-				  "pid 7 net_retransmits 0\npid 7 net_round_trip_ns 20000\n");
+				  "pid 7 net_retransmits 0\npid 7 net_resent_bytes 0\npid 7 "
+				  "net_timeouts 0\npid 7 net_round_trip_ns 20000\n");
 	r = row(2, 20, 100, 5); /* sends nothing more */
 	r.srtt_us = 90;
 	sockets_take(s, &r);
 	told[0] = 0;
 	sockets_counters(s, NOW, &sink);
-	assert_string_equal(told, "pid 7 net_sent_bytes 1400\npid 7 net_received_bytes 5\n"
-				  "pid 7 net_retransmits 0\n");
+	assert_string_equal(
+		told, "pid 7 net_sent_bytes 1400\npid 7 net_received_bytes 5\n"
+		      "pid 7 net_retransmits 0\npid 7 net_resent_bytes 0\npid 7 net_timeouts 0\n");
 	sockets_free(s);
 }
 
@@ -103,6 +105,8 @@ static void what_was_there_before_is_told_apart(void **state)
 	expect_changed(s, "");
 	r = row(1, 20, 1500, 60);
 	r.retransmits = 3;
+	r.bytes_resent = 2100;
+	r.timeouts = 2;
 	sockets_take(s, &r);
 	expect_changed(s, "7 10.0.0.1:100>10.0.0.2:200 '' sent 1000-1500 got 50-60 resent 3\n");
 	/* its process was looked at: this one is new */
@@ -111,8 +115,10 @@ static void what_was_there_before_is_told_apart(void **state)
 	expect_changed(s, "7 10.0.0.1:100>10.0.0.2:200 '' sent 0-8 got 0-9 resent 0\n");
 	told[0] = 0;
 	sockets_counters(s, NOW, &sink);
-	assert_string_equal(told, "pid 7 net_sent_bytes 508\npid 7 net_received_bytes 19\n"
-				  "pid 7 net_retransmits 3\n");
+	assert_string_equal(
+		told,
+		"pid 7 net_sent_bytes 508\npid 7 net_received_bytes 19\n"
+		"pid 7 net_retransmits 3\npid 7 net_resent_bytes 2100\npid 7 net_timeouts 2\n");
 	told[0] = 0;
 	sockets_counters(s, NOW, &sink);
 	assert_string_equal(told, "");
@@ -187,8 +193,9 @@ static void who_has_ended_is_forgotten(void **state)
 	expect_changed(s, "7 10.0.0.1:100>10.0.0.2:200 '' sent 0-9 got 0-5 resent 0 closed\n");
 	told[0] = 0;
 	sockets_counters(s, NOW, &sink);
-	assert_string_equal(told, "pid 7 net_sent_bytes 9\npid 7 net_received_bytes 5\n"
-				  "pid 7 net_retransmits 0\n");
+	assert_string_equal(
+		told, "pid 7 net_sent_bytes 9\npid 7 net_received_bytes 5\n"
+		      "pid 7 net_retransmits 0\npid 7 net_resent_bytes 0\npid 7 net_timeouts 0\n");
 	assert_int_equal(sockets_processes(s), 0);
 	for (uint32_t i = 0; i < 100000; i++) { /* met and closed after their ends; one lives */
 		r = row(i + 2, 30 + i, 1, 1);
@@ -206,8 +213,10 @@ static void who_has_ended_is_forgotten(void **state)
 	sockets_take(s, &r);
 	told[0] = 0;
 	sockets_counters(s, NOW, &sink);
-	assert_string_equal(told, "pid 100 net_sent_bytes 3\npid 100 net_received_bytes 1\n"
-				  "pid 100 net_retransmits 0\n");
+	assert_string_equal(
+		told,
+		"pid 100 net_sent_bytes 3\npid 100 net_received_bytes 1\n"
+		"pid 100 net_retransmits 0\npid 100 net_resent_bytes 0\npid 100 net_timeouts 0\n");
 	sockets_free(s);
 }
 
