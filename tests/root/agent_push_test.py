@@ -244,7 +244,9 @@ def _(t):
         return [log for log in receiver.rows("/v1/logs") if log["event_name"] == "eacgm.incident"]
 
     def spans():
-        return [s for s in receiver.rows("/v1/traces") if "eacgm.incident.id" in attributes(s)]
+        """Those of the job's own slow stretch: a busy machine makes others, which are short."""
+        return [s for s in receiver.rows("/v1/traces") if "eacgm.incident.id" in attributes(s) and
+                s["end_time_unix_nano"] - s["start_time_unix_nano"] > 3e9]
     t.wait_for(spans, "the end of an incident: %s" % a.said(), 200)
     span = spans()[0]
     labels = attributes(span)
@@ -259,7 +261,7 @@ def _(t):
                log["time_unix_nano"] <= log["observed_time_unix_nano"], log)
     expect([attributes(log)["eacgm.incident.ended"] for log in mine][-1] and
            not attributes(mine[0])["eacgm.incident.ended"], mine)
-    expect(3e9 < span["end_time_unix_nano"] - span["start_time_unix_nano"] < 40e9 and
+    expect(span["end_time_unix_nano"] - span["start_time_unix_nano"] < 40e9 and
            span["status"]["code"] == 2, span)
     t.kill(job)
     a.end()
