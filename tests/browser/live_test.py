@@ -483,6 +483,9 @@ def a_process_of_then_is_chosen(page):
                      " s.dispatchEvent(new Event('change')); })()")
     page.wait(lambda: "other.py (1002): no steps then" in page.text(".answer"), "the other")
     assert page.browser.run("location.hash") == "#steps/last/86400/2"
+    for view in ("steps", "flames"):
+        page.open(f"{view}/last/86400/77")
+        page.wait(lambda: "did not run then, or is not listed: this is train.py (1001)" in page.text(), "that it is another")
     page.open("gpus/last/86400/1")
     page.wait(lambda: "rss_bytes" in page.text(), "its counters")
 

@@ -61,6 +61,12 @@ function jobOptions(jobs: Json[], id: number): HTMLElement[] {
     `${jobName(j)}${j.rank !== null ? `, rank ${j.rank}` : ""}${j.pod ? `, pod ${j.pod}` : ""}${j.end_s ? `, ended ${moment(j.end_s)}` : ""}`));
 }
 
+/** The process that the address names, or the first; and that it is another one. */
+function chosen(jobs: Json[], rest: string): [Json, HTMLElement | null] {
+  const job = jobs.find((j) => String(j.id) === rest);
+  return job || !rest ? [job ?? jobs[0], null] : [jobs[0], note(`What the address names did not run then, or is not listed: this is ${jobName(jobs[0])}.`)];
+}
+
 // ---- steps ----
 
 function stepCharts(got: Json, spans: Span[], rest: string): (HTMLElement | null)[] {
@@ -80,12 +86,12 @@ export function historyOfSteps(): History {
     const [got, told] = await Promise.all([get(`history?${range.query}`), get(`history/incidents?${range.query}`)]);
     const none = nothing(got), jobs: Json[] = got.jobs ?? [];
     if (none || !jobs.length) { add(clear(box), [none ?? note("No job ran then.")]); return got; }
-    const job = jobs.find((j) => String(j.id) === rest) ?? jobs[0];
+    const [job, another] = chosen(jobs, rest);
     const steps = job.steps ? await get(`history/processes/${job.id}/steps?${range.query}`) : null, spans = spansOf(told.incidents);
     const all = chart({ title: "Steps of all jobs", said: each(got), format: count, height: 110, time: true, marks: spans, select: (a, b) => go(a, b, rest) },
       timesOf(got), [{ label: "steps", values: got.steps, filled: true }]);
     add(clear(box), [chooses("process", jobOptions(jobs, job.id), (id) => { location.hash = ofView("steps", range, id); }),
-      got.jobs_all > jobs.length && note(`${count(jobs.length)} of ${count(got.jobs_all)} processes, those with most steps`),
+      another, got.jobs_all > jobs.length && note(`${count(jobs.length)} of ${count(got.jobs_all)} processes, those with most steps`),
       h("p", { class: "answer" }, stepsWords(job)), ...(steps ? stepCharts(steps, spans, rest) : []), all.element,
       told.incidents_all > 0 && h("p", null, h("a", { href: `#incidents/${range.place}` }, plural(told.incidents_all, "incident")), " then: shaded")]);
     return got;
@@ -138,11 +144,11 @@ export function historyOfFlames(): History {
   return asks(async (box, range, rest) => {
     const all = await get(`history?${range.query}`), none = nothing(all), jobs: Json[] = all.jobs ?? [];
     if (none || !jobs.length) { add(clear(box), [none ?? note("No job ran then.")]); return all; }
-    const job = jobs.find((j) => String(j.id) === rest) ?? jobs[0];
+    const [job, another] = chosen(jobs, rest);
     const [got, told] = await Promise.all([get(`history/processes/${job.id}/flame?${range.query}`), get(`history/incidents?${range.query}`)]);
     const cpus = chart({ title: "CPUs that it used", said: each(got), format: number, height: 120, time: true, marks: spansOf(told.incidents), select: (a, b) => go(a, b, rest) },
       timesOf(got), [{ label: "CPUs", values: got.cpus, filled: true, points: got.points < 60 }]);
-    add(clear(box), [chooses("process", jobOptions(jobs, job.id), (id) => { location.hash = ofView("flames", range, id); }),
+    add(clear(box), [chooses("process", jobOptions(jobs, job.id), (id) => { location.hash = ofView("flames", range, id); }), another,
       got.flame ? h("p", { class: "answer" }, `${jobName(job)}: ${ns(got.flame.total)} of CPU time`) : note(FEW_SAMPLES), got.flame && cpus.element, got.flame && flameGraph(got.flame)]);
     return got;
   });
