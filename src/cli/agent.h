@@ -1,6 +1,6 @@
-/* agent.h - what `eacgm agent` knows, from what comes from its session, and what it answers. Three
- * threads: the first runs the session, the session's that looks at rows brings the state up to
- * date, and the server's answers; they share the state under its lock. */
+/* agent.h - what `eacgm agent` knows, from what comes from its session. Three threads: the
+ * first runs the session, the session's that looks at rows brings the state up to date, and the
+ * server's answers (agent_answers.h); they share the state under its lock. */
 #pragma once
 
 #include <pthread.h>
@@ -89,18 +89,6 @@ void agent_set_settings(struct agent *a, json_t *settings);
 struct agent_push *agent_exchange_push(struct agent *a, struct agent_push *p);
 /* From any thread. Whether GPUs have dcgm-exporter's names too. */
 void agent_name_as_dcgm(struct agent *a, bool does);
-
-/* Appends all metrics as a message of OTLP; offset_ns: CLOCK_REALTIME - CLOCK_MONOTONIC,
- * the same each time. */
-void agent_metrics_otlp(struct agent *a, struct buf *ret, const struct otlp_about *about,
-			uint64_t now_realtime_ns, uint64_t offset_ns);
-
-/* Answers with JSON, which it takes. */
-void agent_answer_json(struct http_answer *ret, json_t *answer);
-
-/* What the server answers; its ctx is the agent. */
-extern const struct http_route agent_routes[];
-extern const size_t agent_routes_len;
 
 /* SIGUSR1 freezes: to be called in the program's first thread. */
 void agent_catch_signal(void);

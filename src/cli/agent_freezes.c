@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/agent.h"
+#include "cli/agent_answers.h"
 #include "web/web_page.h"
 
 #define FILES_MOST 256 /* that are listed */

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/entity.h"
-#include "cli/agent.h"
+#include "cli/agent_answers.h"
 #include "incident/incident_row.h"
 #include "report/report_anomalies.h"
 #include "report/report_html.h"

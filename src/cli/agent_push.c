@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #include "base/clock.h"
-#include "cli/agent.h"
+#include "cli/agent_answers.h"
 #include "serve/otlp_answer.h"
 #include "serve/otlp_metrics.h"
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "cli/agent.h"
+#include "cli/agent_answers.h"
 #include "cli/agent_config.h"
 #include "cli/agent_options.h"
 #include "cli/agent_reload.h"

@@ -1,6 +1,7 @@
 """The pages: each link leads to a page and a heading that exist, pages that the sources name exist,
-the index has every page, and lines are short enough to be read in a terminal. Needs no root, no
-network: links to other sites are not opened. Prints TAP.
+files that README.md of a folder of sources names exist, the index has every page, and lines are
+short enough to be read in a terminal. Needs no root, no network: links to other sites are not
+opened. Prints TAP.
 """
 import re
 import subprocess
@@ -10,6 +11,7 @@ from cli import ROOT, main, test
 
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 NAMED = re.compile(r"(?<![\w/.])docs/[\w/-]+\.(?:md|svg|png)")
+FILE = re.compile(r"`(?!cmd_x\b)([\w/*-]+\.(?:[ch]|py|cc|sh))`")
 MOST_COLUMNS = 100
 
 
@@ -73,6 +75,16 @@ def pages_that_sources_name_exist(folder):
             continue
         wrong += [f"{path.relative_to(ROOT)}: {name}" for name in NAMED.findall(text)
                   if not (ROOT / name).exists()]
+    assert not wrong, "\n# ".join(wrong)
+
+
+@test
+def files_that_folders_of_sources_tell_of_exist(folder):
+    wrong = []
+    for page in (p for p in pages() if p.name == "README.md" and p.parent.parent == ROOT / "src"):
+        wrong += [f"{page.relative_to(ROOT)}: {name}" for name in FILE.findall(page.read_text())
+                  if not any(next(where.glob(name), None)
+                             for where in (ROOT, ROOT / "src", *(ROOT / "src").glob("*/")))]
     assert not wrong, "\n# ".join(wrong)
 
 
