@@ -18,6 +18,21 @@
 #define WIDEST	   60
 #define BLOB_BYTES 64
 
+/* Lines of a text are parted by semicolons: a row is a line. */
+static char *in_one_line(const char *text)
+{
+	struct buf lines = {0};
+	for (; *text; text++)
+		if (*text != '\n')
+			buf_byte(&lines, (uint8_t)*text);
+		else if (text[1])
+			buf_add(&lines, "; ", 2);
+	buf_byte(&lines, 0);
+	char *ret = text_clean((const char *)lines.data);
+	buf_free(&lines);
+	return ret;
+}
+
 /* A value as text without controls; NULL of null. */
 static char *value_text(sqlite3_stmt *stmt, int column)
 {
@@ -25,7 +40,7 @@ static char *value_text(sqlite3_stmt *stmt, int column)
 		return NULL;
 	if (sqlite3_column_type(stmt, column) != SQLITE_BLOB) {
 		const char *text = (const char *)sqlite3_column_text(stmt, column);
-		return text_clean(text ? text : "");
+		return in_one_line(text ? text : "");
 	}
 	const uint8_t *bytes = sqlite3_column_blob(stmt, column);
 	int n = sqlite3_column_bytes(stmt, column);

@@ -85,6 +85,14 @@ def json_and_csv_hold_every_kind_of_value(_):
 
 
 @test
+def a_text_of_several_lines_is_one_line_of_a_table(_):
+    sql = "SELECT 'one' || char(10) || 'two' || char(10) AS t"
+    assert query(SAMPLE, sql).stdout == "t\none; two\n"
+    assert query(SAMPLE, sql, "--csv").stdout.splitlines() == ["t", "one; two"]
+    assert answer(SAMPLE, sql) == [{"t": "one\ntwo\n"}]
+
+
+@test
 def without_sql_it_lists_what_there_is(folder):
     for path in (SAMPLE, database(folder)):
         rows = json.loads(query(path, "--json").stdout)
