@@ -532,6 +532,11 @@ int pipeline_flush(struct pipeline *p, struct err *e)
 	return rec_flush(p->writer, e);
 }
 
+uint32_t pipeline_probes(const struct pipeline *p)
+{
+	return (uint32_t)p->probes.len;
+}
+
 bool pipeline_was_called(const struct pipeline *p, uint32_t id)
 {
 	return id < p->probes.len && p->probes.data[id].called;

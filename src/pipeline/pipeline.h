@@ -227,8 +227,9 @@ void pipeline_histogram(struct pipeline *p, const struct hist_key *key,
 bool pipeline_told_name(struct pipeline *p, struct hist_key *key, bool last);
 int pipeline_flush(struct pipeline *p, struct err *e);
 
-/* Whether a call of the probe came; id: what records carry. Of the recording thread, or once it has
- * ended. */
+/* Whether a call of the probe came; id: what records carry, below pipeline_probes. Of the recording
+ * thread, or once it has ended. */
+uint32_t pipeline_probes(const struct pipeline *p);
 bool pipeline_was_called(const struct pipeline *p, uint32_t id);
 
 struct pipeline_stats {

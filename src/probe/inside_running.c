@@ -620,6 +620,8 @@ void tracer_inside_settle(struct tracer *t)
 
 /* ---- where a process can be held ---- */
 
+#define CALLED_WORTH 3 /* more than what is called all the time by its kind */
+
 /* What is called all the time first. */
 static int worth_of(enum layer layer)
 {
@@ -633,10 +635,25 @@ static bool is_libc(const struct probed_file *f)
 	       !strncmp(name, "libpthread", 10) || !strncmp(name, "ld-", 3);
 }
 
+static bool is_called(const struct tracer_called *c, const struct site *s)
+{
+	return s->probe < c->n && c->called[s->probe];
+}
+
+static size_t calls_in(const struct tracer_called *c, const struct site_group *group)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < group->sites.len; i++)
+		n += is_called(c, &group->sites.data[i]);
+	return n;
+}
+
 static const struct site_group *best_group(const struct tracer *t, const proc_maps_t *maps,
+					   const struct tracer_called *c,
 					   const struct probed_file **file, size_t *map)
 {
 	const struct site_group *best = NULL;
+	int most = -1;
 	uint64_t function;
 	for (size_t i = 0; i < maps->len; i++) {
 		const struct proc_map *m = &maps->data[i];
@@ -645,9 +662,13 @@ static const struct site_group *best_group(const struct tracer *t, const proc_ma
 		for (size_t g = 0; f && !is_libc(f) && g < f->groups.len; g++) {
 			const struct site_group *group = &f->groups.data[g];
 			if (!group->inside || !group->sites.len ||
-			    !inside_in_mapping(m, &group->sites.data[0], &function) ||
-			    (best && worth_of(group->layer) <= worth_of(best->layer)))
+			    !inside_in_mapping(m, &group->sites.data[0], &function))
 				continue;
+			int worth =
+				worth_of(group->layer) + (calls_in(c, group) ? CALLED_WORTH : 0);
+			if (worth <= most)
+				continue;
+			most = worth;
 			best = group;
 			*file = f;
 			*map = i;
@@ -656,25 +677,39 @@ static const struct site_group *best_group(const struct tracer *t, const proc_ma
 	return best;
 }
 
-bool tracer_inside_door(const struct tracer *t, pid_t pid, size_t turn, struct tracer_door *ret)
+/* Of a group's sites those that were called, or all others. */
+static void add_places(struct tracer_door *to, const struct proc_map *m,
+		       const struct site_group *group, size_t turn, const struct tracer_called *c,
+		       bool called)
+{
+	size_t n = calls_in(c, group), at = 0;
+	uint64_t function;
+	n = called ? n : group->sites.len - n;
+	size_t first = n ? turn * DOOR_PLACES % n : 0;
+	for (int round = 0; round < 2; round++, at = 0)
+		for (size_t i = 0; i < group->sites.len && to->nplaces < DOOR_PLACES; i++) {
+			const struct site *site = &group->sites.data[i];
+			if (is_called(c, site) != called || (at++ >= first) == round ||
+			    !inside_in_mapping(m, site, &function))
+				continue;
+			to->offset[to->nplaces] = site->offset;
+			to->address[to->nplaces++] = function + site->inside.before;
+		}
+}
+
+bool tracer_inside_door(const struct tracer *t, pid_t pid, size_t turn,
+			const struct tracer_called *c, struct tracer_door *ret)
 {
 	proc_maps_t maps = {0};
 	const struct probed_file *file = NULL;
 	const struct site_group *group = NULL;
 	size_t map = 0;
-	uint64_t function;
 	struct err e;
 	*ret = (struct tracer_door){.fd = -1};
 	if (!proc_code_read("/proc", pid, &maps, &e))
-		group = best_group(t, &maps, &file, &map);
-	size_t n = group ? group->sites.len : 0;
-	for (size_t i = 0; i < n && ret->nplaces < DOOR_PLACES; i++) {
-		const struct site *site = &group->sites.data[(turn * DOOR_PLACES + i) % n];
-		if (!inside_in_mapping(&maps.data[map], site, &function))
-			continue;
-		ret->offset[ret->nplaces] = site->offset;
-		ret->address[ret->nplaces++] = function + site->inside.before;
-	}
+		group = best_group(t, &maps, c, &file, &map);
+	for (int called = 1; group && called >= 0; called--)
+		add_places(ret, &maps.data[map], group, turn, c, called);
 	if (file && ret->nplaces)
 		ret->fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 3);
 	proc_maps_free(&maps);

@@ -276,14 +276,20 @@ void tracer_inside_settle(struct tracer *t);
 /* Targets that have such functions, and no probes inside. */
 void tracer_inside_waiting(const struct tracer *t, void (*visit)(void *ctx, pid_t pid), void *ctx);
 /* Where such a process can be held to be given the library: functions that it calls, of one file,
- * whose callers hold no lock of libc; others with each turn. False: it has none. */
+ * whose callers hold no lock of libc; others with each turn. called: by a probe's id, whether calls
+ * of it have come, of the first n; these go before others. False: it has none. */
 #define DOOR_PLACES 8
 struct tracer_door {
 	int fd; /* the caller's to close */
 	size_t nplaces;
 	uint64_t offset[DOOR_PLACES], address[DOOR_PLACES]; /* in the file, and in the process */
 };
-bool tracer_inside_door(const struct tracer *t, pid_t pid, size_t turn, struct tracer_door *ret);
+struct tracer_called {
+	const uint8_t *called;
+	size_t n;
+};
+bool tracer_inside_door(const struct tracer *t, pid_t pid, size_t turn,
+			const struct tracer_called *c, struct tracer_door *ret);
 /* Whether what a process has mapped there is the same file, byte by byte. */
 bool tracer_is_copy(const char *library, pid_t pid, const struct proc_map *m);
 /* Takes the probes out of all processes that go on. */

@@ -44,6 +44,7 @@ struct callers {
 	VEC(struct caller *) waiting; /* for the library */
 	VEC(struct caller *) ready;   /* for their probes */
 	VEC(struct caller *) again;   /* for another place to be held at */
+	VEC(uint8_t) called;	      /* by probe */
 	pids_t seen;		      /* the control thread's: also those that were refused */
 	VEC(struct caller *) told; /* likewise: to the end, for children live on in their folders */
 	size_t attached, holds;
@@ -274,6 +275,15 @@ static void let_wait(struct callers *c, struct caller *who)
 	pthread_mutex_unlock(&c->lock);
 }
 
+static bool choose_door(struct callers *c, pid_t pid, int turn, struct tracer_door *ret)
+{
+	pthread_mutex_lock(&c->lock);
+	const struct tracer_called called = {c->called.data, c->called.len};
+	bool has = tracer_inside_door(c->session->tracer, pid, (size_t)turn, &called, ret);
+	pthread_mutex_unlock(&c->lock);
+	return has;
+}
+
 static void ask(void *ctx, pid_t pid)
 {
 	struct callers *c = ctx;
@@ -282,7 +292,7 @@ static void ask(void *ctx, pid_t pid)
 		if (c->seen.data[i] == pid)
 			return;
 	*vec_push(&c->seen) = pid;
-	if (!tracer_inside_door(c->session->tracer, pid, 0, &door)) {
+	if (!choose_door(c, pid, 0, &door)) {
 		tell(c, pid, "it has no function at whose beginning it could be given the library");
 		return;
 	}
@@ -309,7 +319,7 @@ static struct caller *next_of(struct callers *c, bool ready)
 static void choose_again(struct callers *c, struct caller *who)
 {
 	struct tracer_door door;
-	if (tracer_inside_door(c->session->tracer, who->pid, (size_t)who->tries, &door)) {
+	if (choose_door(c, who->pid, who->tries, &door)) {
 		close(who->door.fd);
 		who->door = door;
 	}
@@ -353,6 +363,18 @@ void calls_look(struct session *s, unsigned tick)
 			put_probes(c, who);
 	}
 	tracer_inside_settle(s->tracer);
+}
+
+void calls_note(struct session *s)
+{
+	struct callers *c = s->inside.callers;
+	if (!c)
+		return;
+	pthread_mutex_lock(&c->lock);
+	c->called.len = 0;
+	for (uint32_t id = 0; id < pipeline_probes(s->pipeline); id++)
+		*vec_push(&c->called) = pipeline_was_called(s->pipeline, id);
+	pthread_mutex_unlock(&c->lock);
 }
 
 void calls_forked(struct session *s, pid_t parent, pid_t child)
@@ -446,6 +468,7 @@ void calls_close(struct session *s)
 	vec_free(&c->again);
 	vec_free(&c->told);
 	vec_free(&c->seen);
+	vec_free(&c->called);
 	free(c);
 	s->inside.callers = NULL;
 }

@@ -185,10 +185,12 @@ struct session {
 };
 
 /* session_calls.c: probes inside of processes that ran before. look: of the control thread; gone: a
- * process has ended; stop: nobody is stopped any more; leave: after the mover, all is taken off. */
+ * process has ended; note: of the mover, now and then: what was called; stop: nobody is stopped any
+ * more; leave: after the mover, all is taken off. */
 void calls_open(struct session *s);
 void calls_start(struct session *s);
 void calls_look(struct session *s, unsigned tick);
+void calls_note(struct session *s);
 void calls_forked(struct session *s, pid_t parent, pid_t child);
 void calls_gone(struct session *s, pid_t pid);
 void calls_stop(struct session *s);

@@ -179,6 +179,7 @@ static void flush(struct session *s, bool last)
 	inside_losses(s);
 	look_at_disks(s, last);
 	look_at_histograms(s);
+	calls_note(s);
 	struct pipeline_stats st;
 	pipeline_stats(s->pipeline, &st);
 	pace_stacks(s, st.chance_stacks);

@@ -6,8 +6,9 @@ be, which is said."""
 import collections
 import os
 import signal
+import subprocess
 
-from harness import EACGM, expect, log_of, main, test
+from harness import EACGM, PYTHON, expect, log_of, main, needs_torch, test
 from inside_calls import INSIDE, JOB, LIBRARY, TELLS, Calls, Said, Until, attach, options, told
 
 
@@ -221,6 +222,33 @@ def expect_refused(c, err):
     expect("probes inside" in c.notes or "kernel has all probes" in c.notes.replace(err, ""),
            "no note: %s" % c.notes)
     expect(c.number("inside_places") == 0 and c.names["t_v2_plain"] > 0, "calls: %r" % c.names)
+
+
+FEW = """
+import time, torch
+print(flush=True)
+while True:
+    torch.randn(8, 8) @ torch.randn(8, 8)
+    time.sleep(0.02)
+"""
+
+
+@test("attached to a process that calls a few of three thousand functions: it is met where it calls", 90)
+def _(t):
+    needs_torch()
+    job = t.start([PYTHON, "-c", FEW], stdout=subprocess.PIPE)
+    job.stdout.readline()
+    p = t.start([EACGM, "record", "--probes", "inprocess", "-p", str(job.pid), "-o", t.path("few.eacgm")],
+                stderr=subprocess.PIPE, text=True)
+    said = ""
+    while "inside" not in said:
+        line = p.stderr.readline()
+        expect(line, said)
+        said += line
+    expect(TELLS.search(said), said)
+    os.kill(p.pid, signal.SIGINT)
+    p.communicate(timeout=30)
+    t.kill(job)
 
 
 @test("attached in bursts it is the kernel that probes, and that is said")
