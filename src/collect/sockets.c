@@ -127,13 +127,14 @@ void sockets_take(struct sockets *s, const struct rec_socket *row)
 	uint64_t received = grow(&c->bytes_received, row->bytes_received);
 	uint64_t retransmits = grow(&c->retransmits, row->retransmits);
 	t->resent += grow(&c->bytes_resent, row->bytes_resent);
-	t->timeouts += (uint16_t)(row->timeouts - k->timeouts);
+	int16_t timeouts = (int16_t)(uint16_t)(row->timeouts - k->timeouts);
+	t->timeouts += timeouts > 0 ? (uint64_t)timeouts : 0; /* as grow(), modulo 2^16 */
 	k->timeouts = (uint16_t)row->timeouts;
 	t->sent += sent;
 	t->received += received;
 	t->retransmits += retransmits;
 	bool moved = sent || received || retransmits;
-	t->changed |= is_new || moved;
+	t->changed |= is_new || moved || timeouts > 0;
 	if (row->srtt_us) {
 		t->timed_bytes += (double)sent;
 		t->round_trips_us += (double)sent * row->srtt_us;

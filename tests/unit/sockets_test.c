@@ -122,6 +122,14 @@ static void what_was_there_before_is_told_apart(void **state)
 	told[0] = 0;
 	sockets_counters(s, NOW, &sink);
 	assert_string_equal(told, "");
+	r = row(1, 30, 1500, 60); /* its address has another connection, or two readings overtook */
+	r.timeouts = 0;
+	sockets_take(s, &r);
+	r = row(1, 31, 1500, 60);
+	r.timeouts = 1;
+	sockets_take(s, &r);
+	sockets_counters(s, NOW, &sink);
+	assert_non_null(strstr(told, "pid 7 net_timeouts 3\n"));
 	sockets_free(s);
 }
 
