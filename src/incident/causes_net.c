@@ -14,9 +14,9 @@
 #define LOSS_TIMES     3      /* as many as usual */
 #define LOSS_HEAVY     0.03   /* of segments: more than a queue that is full loses */
 #define LOSS_SURE      0.094  /* of segments: whatever the queue; where so many a second are: */
-#define SURE_LEAST     3      /* segments a second: fewer are those that probe a tail (RFC 8985) */
-#define GUESS_LEAST    10  /* where it is not known how long they were, small messages' shorter */
-#define TIMEOUTS_LEAST 0.5 /* a second: each waits for 0.2 s at least (TCP_RTO_MIN) */
+#define SURE_LEAST     10     /* fewer may be those that probe the ends of flights (RFC 8985) */
+#define TIMEOUTS_LEAST 0.5    /* a second, of all ranks of the host; measured likewise */
+#define TIMER_NS       200e6  /* the shortest timer of retransmission (TCP_RTO_MIN) */
 /* Times as long as usual, and by so much: packets wait in a queue, or in a long one. Measured on
  * limited links and on such that drop packets: docs/developers/diagnosis.md. */
 #define QUEUE_TIMES    1.5
@@ -32,26 +32,27 @@ static double moved(const struct evidence *e)
 	       2;
 }
 
-/* What was sent again, bytes a second. Older recordings tell of segments alone; *is_exact: this one
- * tells of bytes. */
-static struct net_rate resent_bytes(const struct evidence *e, bool *is_exact)
+static bool is_told(const struct evidence *e, const char *name)
 {
-	struct net_rate bytes = evidence_net_rate(e, "net_resent_bytes");
-	struct net_rate segments = evidence_net_rate(e, "net_retransmits");
-	*is_exact = bytes.now > 0 || segments.now <= 0;
-	return *is_exact ? bytes
-			 : (struct net_rate){.now = segments.now * SEGMENT_BYTES,
-					     .usual = segments.usual * SEGMENT_BYTES};
+	for (size_t i = 0; i < e->counters.len; i++) {
+		const struct m_metric *m = &e->t->metrics.data[e->counters.data[i].metric];
+		if (m->kind == ENTITY_PROCESS &&
+		    !strcmp(strtab_get(&e->t->strings, m->name, NULL), name))
+			return true;
+	}
+	return false;
 }
 
-/* How much was sent again for what was sent; 0 where it is no more than usual. */
-static double lost_share(const struct evidence *e, bool *is_exact)
+/* How much was sent again for what was sent. Older recordings tell of segments alone. */
+static struct net_rate resent_share(const struct evidence *e)
 {
+	bool exact = is_told(e, "net_resent_bytes");
 	struct net_rate sent = evidence_net_rate(e, "net_sent_bytes");
-	struct net_rate again = resent_bytes(e, is_exact);
-	double lost = sent.now > 0 ? again.now / sent.now : 0;
-	double usual = sent.usual > 0 ? again.usual / sent.usual : 0;
-	return lost > LOSS_LEAST && lost > LOSS_TIMES * usual ? lost : 0;
+	struct net_rate again =
+		evidence_net_rate(e, exact ? "net_resent_bytes" : "net_retransmits");
+	double bytes = exact ? 1 : SEGMENT_BYTES;
+	return (struct net_rate){.now = sent.now > 0 ? again.now * bytes / sent.now : 0,
+				 .usual = sent.usual > 0 ? again.usual * bytes / sent.usual : 0};
 }
 
 /* How long packets are on their way: of the process for which it is longest. NULL: not known. */
@@ -78,22 +79,31 @@ static bool has_queue(const struct evidence *e, double times, bool if_unknown)
 	return c->mean > times * c->usual && c->mean > c->usual + QUEUE_LEAST_NS;
 }
 
+/* Nothing goes while a timer of retransmission is waited for, and a full link is not idle, unless
+ * many send to it at once; a queue in which packets wait for as long as a timer makes it run out
+ * though they come. */
+static bool timers_run_out(const struct evidence *e)
+{
+	struct net_rate n = evidence_net_rate(e, "net_timeouts");
+	const struct counter_change *trip = round_trip(e);
+	return n.now > TIMEOUTS_LEAST && n.now > LOSS_TIMES * n.usual &&
+	       resent_share(e).now > LOSS_LEAST && (!trip || trip->mean < TIMER_NS);
+}
+
 /* A full link loses few of its segments: 1.5 / w^2 of them, with w of them on the way (Mathis et
  * al., CCR 27(3), 1997). Where so many are lost that w would be below 7, a queue is no reason,
  * unless it is a long one. With w below 4 there is none: three duplicate acknowledgements cannot
  * come (RFC 5681, 3.2), so that timers send again, and those make round trips look long. */
 static bool is_lossy(const struct evidence *e)
 {
-	bool is_exact;
-	struct net_rate timeouts = evidence_net_rate(e, "net_timeouts");
-	if (timeouts.now > TIMEOUTS_LEAST && timeouts.now > LOSS_TIMES * timeouts.usual)
-		return true; /* nothing goes while a timer is waited for; a full link is never idle
-			      */
-	double lost = lost_share(e, &is_exact);
-	bool many = evidence_net_rate(e, "net_retransmits").now >=
-		    (is_exact ? SURE_LEAST : GUESS_LEAST);
-	return (lost > LOSS_SURE && many) ||
-	       (lost > 0 && !has_queue(e, lost > LOSS_HEAVY ? QUEUE_LONG : QUEUE_TIMES, false));
+	struct net_rate share = resent_share(e);
+	bool many = evidence_net_rate(e, "net_retransmits").now >= SURE_LEAST;
+	if (timers_run_out(e))
+		return true;
+	if (!(share.now > LOSS_LEAST && share.now > LOSS_TIMES * share.usual))
+		return false;
+	return (share.now > LOSS_SURE && many) ||
+	       !has_queue(e, share.now > LOSS_HEAVY ? QUEUE_LONG : QUEUE_TIMES, false);
 }
 
 enum cause causes_why_network(const struct evidence *e)

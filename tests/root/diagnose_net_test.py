@@ -4,6 +4,7 @@ a link of 100 Mbit/s between them that is made slower, loses packets, or is used
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -88,7 +89,10 @@ def loss(t):
     def disturb(made):
         made.drop(0.15, both_ways=True)  # less slows this job but at times
         return lambda: made.drop(0)
-    is_network(diagnosed(t, "loss", disturb), "net_loss")
+    i = diagnosed(t, "loss", disturb)
+    is_network(i, "net_loss")
+    if tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (6, 7):  # which counts them
+        expect("timeouts of retransmission" in str(i["evidence"]), i["evidence"])
 
 
 if __name__ == "__main__":
