@@ -39,8 +39,9 @@ for line in sys.stdin:
         rounds += 1
     print((time.thread_time_ns() - began) / rounds, flush=True)
 """
-HOW = {"kernel": ["--probes", "kernel"], "inprocess": ["--probes", "inprocess"]}
-SETTLE_S = 8  # until the library is in
+HOW = {"kernel": "attached to 1 process", "inprocess": "functions inside"}  # and what says that it is so
+PATIENCE_S = 60  # for that
+SETTLE_S = 2     # the kernel's probes go half a second after the others came
 
 
 def arguments():
@@ -67,14 +68,22 @@ def turn_ns(args, neighbour):
     return float(said)
 
 
+def wait_for(recorder, what):
+    said, end = "", time.monotonic() + PATIENCE_S
+    while what not in said:
+        line = recorder.stderr.readline()
+        said += line
+        if not line or "kernel's probes go on" in line or time.monotonic() > end:
+            raise Failed("record did not say '%s': %s" % (what, said.strip()))
+
+
 def recorded_ns(args, how, pid, neighbour, folder):
     recorder = subprocess.Popen(
-        [args.eacgm, "record", "-p", str(pid), *HOW[how], "-o", os.path.join(folder, "a.eacgm")],
+        [args.eacgm, "record", "-p", str(pid), "--probes", how, "-o", os.path.join(folder, "a.eacgm")],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
+        wait_for(recorder, HOW[how])
         time.sleep(SETTLE_S)
-        if recorder.poll() is not None:
-            raise Failed("record ended: " + recorder.stderr.read().strip())
         return turn_ns(args, neighbour)
     finally:
         recorder.terminate()

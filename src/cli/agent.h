@@ -14,7 +14,6 @@
 #include "cli/watch_steps.h"
 #include "incident/judged.h"
 #include "serve/agent_api.h"
-#include "serve/http_server.h"
 #include "serve/otlp_events.h"
 #include "session/flight.h"
 #include "session/live_comms.h"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cli/agent.h"
+#include "serve/http_server.h"
 
 /* Appends all metrics as a message of OTLP; offset_ns: CLOCK_REALTIME - CLOCK_MONOTONIC,
  * the same each time. */

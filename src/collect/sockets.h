@@ -51,8 +51,8 @@ size_t sockets_processes(const struct sockets *s);
 /* Each connection that has changed since the last time. Those that are closed are forgotten. */
 void sockets_changed(struct sockets *s, const struct collect_sink *sink);
 
-/* "net_sent_bytes", "net_received_bytes", "net_retransmits" (segments) "net_resent_bytes"
- * (beside those sent) and "net_timeouts" (of retransmission; 0 before Linux 6.7) of each process
+/* "net_sent_bytes", "net_received_bytes", "net_retransmits" (segments), "net_resent_bytes"
+ * (not among those sent) and "net_timeouts" (of retransmission; 0 before Linux 6.7) of each process
  * that has had connections: totals over all of them since they were first seen, and
  * "net_round_trip_ns", the mean of the smoothed round trips of the bytes that were sent since it
  * was told last. Told when they changed. */

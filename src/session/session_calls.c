@@ -44,7 +44,7 @@ struct callers {
 	VEC(struct caller *) waiting; /* for the library */
 	VEC(struct caller *) ready;   /* for their probes */
 	VEC(struct caller *) again;   /* for another place to be held at */
-	VEC(uint8_t) called;	      /* by probe */
+	VEC(uint8_t) called;	      /* by probe: in some process */
 	pids_t seen;		      /* the control thread's: also those that were refused */
 	VEC(struct caller *) told; /* likewise: to the end, for children live on in their folders */
 	size_t attached, holds;
@@ -275,12 +275,16 @@ static void let_wait(struct callers *c, struct caller *who)
 	pthread_mutex_unlock(&c->lock);
 }
 
+/* Looks into /proc without the lock: the mover takes that, and may not wait. */
 static bool choose_door(struct callers *c, pid_t pid, int turn, struct tracer_door *ret)
 {
+	struct buf called = {0};
 	pthread_mutex_lock(&c->lock);
-	const struct tracer_called called = {c->called.data, c->called.len};
-	bool has = tracer_inside_door(c->session->tracer, pid, (size_t)turn, &called, ret);
+	buf_add(&called, c->called.data, c->called.len);
 	pthread_mutex_unlock(&c->lock);
+	bool has = tracer_inside_door(c->session->tracer, pid, (size_t)turn,
+				      &(struct tracer_called){called.data, called.len}, ret);
+	buf_free(&called);
 	return has;
 }
 

@@ -238,7 +238,8 @@ def _(t):
     needs_torch()
     job = t.start([PYTHON, "-c", FEW], stdout=subprocess.PIPE)
     job.stdout.readline()
-    p = t.start([EACGM, "record", "--probes", "inprocess", "-p", str(job.pid), "-o", t.path("few.eacgm")],
+    p = t.start([EACGM, "record", "--probes", "inprocess", "-p", str(job.pid), "-d", "30",
+                 "-o", t.path("few.eacgm")],
                 stderr=subprocess.PIPE, text=True)
     said = ""
     while "inside" not in said:

@@ -226,7 +226,8 @@ static void tell_other(void)
 	char other[NAME_MAX + 1] = "";
 	DIR *dir = opendir(folder);
 	char *name = strrchr(told.path, '/') + 1;
-	for (const struct dirent *entry; dir && (entry = readdir(dir));)
+	assert_non_null(dir);
+	for (const struct dirent *entry; (entry = readdir(dir));)
 		if (entry->d_name[0] != '.' && strcmp(entry->d_name, name) != 0)
 			snprintf(other, sizeof(other), "%s", entry->d_name);
 	closedir(dir);
