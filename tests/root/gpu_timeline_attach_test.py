@@ -13,7 +13,7 @@ import sys
 import time
 
 from gpu_folders import folders, folders_of
-from harness import BUILD, EACGM, Recording, expect, log_of, main, skip, test
+from harness import BUILD, EACGM, Recording, TimedOut, expect, log_of, main, skip, test
 
 FAKES = os.path.join(BUILD, "tests", "fake", "cupti")
 JOB = os.path.join(FAKES, "attach_job")
@@ -135,6 +135,14 @@ def attach(t, job, *options, seconds="1", out="attached.eacgm"):
     return Recording(t, path, r)
 
 
+def until_in(t, p, turn=1):
+    """Waits until the recording p has brought the shim in for the turn-th time."""
+    try:
+        t.wait_for(lambda: log_of(p).count("stopped for") == turn, "the shim to come in")
+    except TimedOut as e:
+        raise AssertionError("%s; %s" % (e, log_of(p))) from None
+
+
 def attach_until_seen(t, job):
     """Joins the job, and leaves it when some of its kernels were seen. Returns the recording, and
     how many kernels there were."""
@@ -240,7 +248,7 @@ def _(t):
     job = Job(t, "2")
     p = t.start_record("--burst", "1/4:400", *TIMELINE, "-p", str(job.pid))
     # How long the shim takes to come in is the host's business; bursts are 1.6 s apart.
-    t.wait_for(lambda: "stopped for" in log_of(p), "the shim to come in")
+    until_in(t, p)
     time.sleep(12)
     rec = t.stop_record(p)
     starts = [int(s.split()[-3]) for s in spans_of(t, rec)]
@@ -284,13 +292,13 @@ def _(t):
 @test("eacgm is killed at any moment: the job lives, and the next one comes in", 300)
 def _(t):
     job = Job(t, "4")
-    chance = random.Random(5)
+    chance = random.Random(int(os.environ.get("EACGM_TEST_SEED", "5")))
     loaded = 0
     left = set()
     for i in range(TIMES + 3):
         p = t.start_record(*TIMELINE, "-p", str(job.pid), out=t.path("killed%d" % i))
         if i % 3 == 0:
-            t.wait_for(lambda: "stopped for" in log_of(p), "the shim to come in", 10)
+            until_in(t, p)
         time.sleep(chance.uniform(0, 0.08))
         loaded += bool(job.guests())
         os.kill(p.pid, signal.SIGKILL)
@@ -332,7 +340,7 @@ def _(t):
     shell = t.start(["sh", "-c", "sleep 1.5; exec %s 2" % JOB], stdout=subprocess.DEVNULL,
                     env=dict(os.environ, LD_LIBRARY_PATH=cupti_folder(t)))
     p = t.start_record(*TIMELINE, "-p", str(shell.pid))
-    t.wait_for(lambda: "stopped for" in log_of(p), "the shim to come in", 10)
+    until_in(t, p)
     time.sleep(0.5)
     rec = t.stop_record(p)
     expect(spans_of(t, rec), "no spans: %s" % log_of(p))
@@ -467,7 +475,7 @@ def _(t):
 def _(t):
     job = Job(t, "2")
     p = t.start_record(*TIMELINE, "-p", str(job.pid))
-    t.wait_for(lambda: "stopped for" in log_of(p), "the shim to come in", 10)
+    until_in(t, p)
     rec = attach(t, job, seconds="3.5", out="second.eacgm")
     expect_note(rec, "another eacgm")
     t.stop_record(p)
@@ -493,7 +501,7 @@ def _(t):
 def _(t):
     job = Job(t, "3")
     p = t.start_record(*TIMELINE, "-p", str(job.pid))
-    t.wait_for(lambda: "stopped for" in log_of(p), "the shim to come in", 10)
+    until_in(t, p)
     time.sleep(0.3)
     _launches, made, wrong = job.count(end=True)
     expect(job.p.wait(timeout=10) == 0 and wrong == 0, "how it ended: %s" % job.p.returncode)
@@ -521,7 +529,7 @@ def _(t):
     for turn in range(1, turns + 1):
         t.wait_for(job, "a job")
         pids += job()
-        t.wait_for(lambda: log_of(p).count("stopped for") == turn, "the shim to come in")
+        until_in(t, p, turn)
         t.wait_for(lambda: folders_of(pids[-1]), "its ring")
         if turn < turns:
             os.kill(pids[-1], signal.SIGTERM)

@@ -42,6 +42,8 @@ static cupti_clock_fn own_clock;
 static uint64_t enabled; /* bit by kind */
 static uint8_t *buffer;
 static size_t buffer_bytes, used;
+static unsigned reading; /* clients, without the lock */
+static pthread_cond_t nobody_reads = PTHREAD_COND_INITIALIZER;
 static size_t dropped;
 static bool told_calls[1024];	/* to the subscriber, likewise */
 static bool wanted_calls[1024]; /* by CUpti_driver_api_trace_cbid */
@@ -155,18 +157,23 @@ int cuptiActivityDisable(uint32_t kind)
 	return 0;
 }
 
-/* With the lock held; without it while the client reads. */
+/* With the lock held; without it while the client reads. CUPTI may have been ended when it
+ * returns. */
 static void hand_over(void)
 {
 	uint8_t *full = buffer;
 	size_t bytes = buffer_bytes, valid = used;
+	cupti_complete_fn reader = complete;
 	buffer = NULL;
 	used = buffer_bytes = 0;
-	if (!full)
+	if (!full || !reader)
 		return;
+	reading++;
 	pthread_mutex_unlock(&lock);
-	complete(NULL, 0, full, bytes, valid);
+	reader(NULL, 0, full, bytes, valid);
 	pthread_mutex_lock(&lock);
+	if (!--reading)
+		pthread_cond_broadcast(&nobody_reads);
 }
 
 bool fake_cupti_is_in(void)
@@ -253,6 +260,8 @@ int cuptiFinalize(void)
 	enabled = 0;
 	memset(wanted_calls, 0, sizeof(wanted_calls));
 	hand_over();
+	while (reading)
+		pthread_cond_wait(&nobody_reads, &lock);
 	request = NULL;
 	complete = NULL;
 	own_clock = NULL;
@@ -390,7 +399,7 @@ static bool make_room(size_t bytes)
 	if (buffer && buffer_bytes - used >= bytes)
 		return true;
 	hand_over();
-	if (!buffer)
+	if (!buffer && request)
 		request(&buffer, &buffer_bytes, &most);
 	return buffer && buffer_bytes - used >= bytes;
 }
