@@ -107,7 +107,7 @@ static __always_inline void write_call(const struct open_call *c, __u32 depth, _
 		fill_record(r, c, depth, dur_ns, pid_tgid);
 		__builtin_memcpy(r->args, c->args, sizeof(r->args));
 		with->stack = c->stack;
-		bpf_ringbuf_submit(with, BPF_RB_NO_WAKEUP);
+		ring_submit(ring, with);
 		return;
 	} else if (c->nargs <= 6) {
 		r = bpf_ringbuf_reserve(ring, 80, 0);
@@ -122,7 +122,7 @@ static __always_inline void write_call(const struct open_call *c, __u32 depth, _
 		fill_record(r, c, depth, dur_ns, pid_tgid);
 		__builtin_memcpy(r->args, c->args, sizeof(r->args));
 	}
-	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	ring_submit(ring, r);
 	return;
 full:
 	count_loss(LOSS_RING_FULL);

@@ -113,7 +113,7 @@ static __always_inline bool stall_put(struct task_struct *task, const struct rec
 	r->tid = task->pid;
 	r->cpu = bpf_get_smp_processor_id();
 	BPF_CORE_READ_STR_INTO(&r->comm, task, comm);
-	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	ring_submit(ring, r);
 	return true;
 }
 

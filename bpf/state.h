@@ -26,6 +26,7 @@ const volatile __u32 patience = 1;    /* bounds of what tasks are held are so ma
 const volatile __u64 granted_most_ns; /* while user space works on a file of the task's own */
 const volatile bool tells_inside;     /* targets may tell their calls themselves */
 const volatile bool counts_hits;      /* how often each probe is come by: hits.h */
+const volatile bool wakes_reader;     /* who empties the rings rests until one is half full */
 
 /* ---- written by user space while running ---- */
 __u32 mode_of_layer[LAYERS_MAX];     /* enum trace_mode */
@@ -254,6 +255,23 @@ static __always_inline void *ring_here(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	return bpf_map_lookup_elem(&rings, &cpu);
+}
+
+/* Written by user space: 0 before it looks into the rings. */
+__u32 reader_woken;
+
+/* To a ring of a CPU. Nobody is woken for it, but where the reader rests for long and half of the
+ * ring is full, once. */
+static __always_inline void ring_submit(void *ring, void *record)
+{
+	__u64 flags = BPF_RB_NO_WAKEUP;
+	if (wakes_reader && !*(volatile __u32 *)&reader_woken &&
+	    bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) >
+		    bpf_ringbuf_query(ring, BPF_RB_RING_SIZE) / 2) {
+		reader_woken = 1;
+		flags = BPF_RB_FORCE_WAKEUP;
+	}
+	bpf_ringbuf_submit(record, flags);
 }
 
 /* The ring of this CPU for what can be done without, or told later: a quarter of it is left to

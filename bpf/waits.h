@@ -312,7 +312,7 @@ static __always_inline bool wait_put(struct task_struct *task, const struct thre
 	r->rival_tgid = w->rival_tgid;
 	if (w->rival_tgid)
 		__builtin_memcpy(r->rival, w->rival, sizeof(r->rival));
-	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	ring_submit(ring, r);
 	return true;
 }
 

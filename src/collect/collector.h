@@ -24,6 +24,7 @@ struct collect_env {
 	const char *nvml_library;	  /* NULL: where the dynamic linker finds it */
 	const char *output;		  /* the recording; NULL: none is kept */
 	struct gpu_places *gpu_places;	  /* what collectors of GPUs tell each other; or NULL */
+	uint64_t period_least_ns;	  /* none is read more often; 0: as each has it */
 	bool started;			  /* the watched processes were started by us */
 	bool asked; /* layers were asked for by name: what does not open is worth a note */
 

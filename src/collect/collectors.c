@@ -245,8 +245,8 @@ static void open_one(struct collectors *c, const struct collector *what)
 	r->env = &c->o.env;
 	r->sink = &c->o.sink;
 	r->period_ns = what->period_ns;
-	if (what->period_ns && what->period_ns < c->o.period_least_ns)
-		r->period_ns = c->o.period_least_ns;
+	if (what->period_ns && what->period_ns < c->o.env.period_least_ns)
+		r->period_ns = c->o.env.period_least_ns;
 	r->pace = (struct pace){.wanted_ns = r->period_ns, .period_ns = r->period_ns};
 	if (what->slow)
 		start_slow(r);

@@ -14,7 +14,6 @@ struct collectors_options {
 	uint32_t layers;	  /* bits of enum layer: those that are traced */
 	struct collect_env env;	  /* but gpu_places */
 	struct collect_sink sink; /* called by several threads */
-	uint64_t period_least_ns; /* none is read more often, whatever its own period */
 	uint64_t patience_ns;	  /* for a slow one's last answer */
 };
 

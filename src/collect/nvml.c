@@ -1,5 +1,6 @@
 /* nvml.c - the GPU collector: decides at each sample what is due, measures what asking it cost,
  * and keeps the sum within the budget of governor.h. What is asked is in nvml_metrics.c. */
+#include <math.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -12,6 +13,11 @@
 #define COUNT_NS  (5 * S)  /* how often GPUs are counted */
 #define LIST_NS	  (10 * S) /* how often they, and their MIG instances, are listed */
 #define REPORT_NS (1 * S)  /* how often the collector's own cost is told */
+
+/* Where counters are to be read seldom, what is always on and judges none: of a GPU's budget, and
+ * for all GPUs together. */
+#define SELDOM_SHARE 0.15
+#define SELDOM_MOST  0.3
 
 /* Rare questions are first asked one after the other: within a second, or five for those that
  * are wanted every ten. */
@@ -65,12 +71,19 @@ static void follow_changes(struct nvml *c)
 	c->devices_changed = c->paces_changed = false;
 }
 
-static double physical_gpus(const struct nvml *c)
+uint64_t nvml_period(const struct nvml *c, uint64_t wanted_ns)
+{
+	return wanted_ns > c->env->period_least_ns ? wanted_ns : c->env->period_least_ns;
+}
+
+/* In budgets of a GPU. */
+static double budget(const struct nvml *c)
 {
 	double n = 0;
 	for (size_t i = 0; i < c->devices.len; i++)
 		n += !c->devices.data[i]->parent && !c->devices.data[i]->lost;
-	return n > 0 ? n : 1;
+	n = n > 0 ? n : 1;
+	return c->env->period_least_ns ? fmin(SELDOM_SHARE * n, SELDOM_MOST) : n;
 }
 
 /* All of them in one sample would make it a long one. */
@@ -183,7 +196,7 @@ static void nvml_read(void *state, uint64_t now_ns)
 	for (size_t i = 0; i < c->devices.len && c->initialised; i++)
 		ask_device(c, c->devices.data[i], i * 3, now_ns, &last);
 	follow_changes(c);
-	c->stretch = governor_plan(c->paces.data, c->paces.len, physical_gpus(c));
+	c->stretch = governor_plan(c->paces.data, c->paces.len, budget(c));
 	c->cpu_ns += read_clock(CLOCK_THREAD_CPUTIME_ID) - start.cpu_ns;
 	tell_cost(c, now_ns);
 }
@@ -251,7 +264,7 @@ static int nvml_open(void **ret_state, const struct collect_env *env,
 	if (ASK(c, SystemGetDriverVersion, c->driver, sizeof(c->driver)) != NVML_OK)
 		c->driver[0] = 0;
 	uint64_t now_ns = c->now_ns = read_clock(CLOCK_MONOTONIC);
-	set_pace(&c->event_pace, 100 * MS, 0);
+	set_pace(&c->event_pace, nvml_period(c, 100 * MS), 0);
 	set_pace(&c->count_pace, COUNT_NS, now_ns);
 	set_pace(&c->list_pace, LIST_NS, now_ns);
 	devices_update(c, now_ns);

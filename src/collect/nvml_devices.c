@@ -31,7 +31,7 @@ static void ask_afresh(struct nvml *c, struct device *d)
 	for (size_t i = 0; i < nvml_metrics_count; i++) {
 		struct task *t = &d->tasks[i];
 		memset(t, 0, sizeof(*t));
-		t->pace.wanted_ns = t->pace.period_ns = nvml_metrics[i].period_ns;
+		t->pace.wanted_ns = t->pace.period_ns = nvml_period(c, nvml_metrics[i].period_ns);
 		t->pace.off = !(nvml_metrics[i].of & of);
 	}
 	d->health.filled = d->links.filled = d->link_rates.filled = d->pcie_rates.filled = false;

@@ -157,6 +157,10 @@ static inline void tell(struct nvml *c, const struct device *d, const char *name
 	sink_counter(c->sink, c->now_ns, &of, name, value);
 }
 
+/* nvml.c: how often that is wanted which is to be asked so often, where collectors are read seldom.
+ */
+uint64_t nvml_period(const struct nvml *c, uint64_t wanted_ns);
+
 /* Whether it makes no sense to ask again. */
 bool nvml_means_never(int rc);
 /* Whether the device cannot be asked anything any more. */

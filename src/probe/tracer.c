@@ -78,6 +78,7 @@ static void set_configuration(struct tracer *t)
 	b->rodata->target_cgroup_level = t->opts.cgroup_level;
 	b->rodata->own_tgid = (uint32_t)getpid();
 	b->rodata->patience = t->opts.patience ? t->opts.patience : 1;
+	b->rodata->wakes_reader = t->opts.wakes_reader;
 	b->rodata->tells_inside = t->opts.inside != NULL;
 	t->opened_ns = monotonic_ns();
 	b->rodata->granted_most_ns = holds_granted_ns(t);
@@ -335,6 +336,7 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 	struct tracer *t = xcalloc(1, sizeof(*t));
 	t->opts = *opts;
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	t->rings_epoll = t->rest_end = -1;
 	t->disk_reader = disk_reader_new();
 	ask_plan(&t->plan, opts);
 	int rc = take_readers(t, e);

@@ -52,6 +52,7 @@ struct tracer_options {
 	uint64_t cgroup_id;	   /* cgroup v2, 0 = none; level as the kernel counts */
 	uint32_t cgroup_level;
 	uint32_t ring_bytes;  /* per CPU, 0 = by the number of CPUs */
+	bool wakes_reader;    /* tracer_rest ends when a ring is half full */
 	const char *btf_path; /* NULL = the running kernel's */
 	uint32_t patience;    /* tasks are held up to so many times as long as usual; 0 = 1 */
 	bool starts_targets;  /* none has begun yet: at first, what they bring may take longer */
@@ -140,6 +141,10 @@ int tracer_control(struct tracer *t);
 typedef int (*tracer_record_fn)(void *ctx, void *record, size_t len);
 int tracer_set_drain(struct tracer *t, tracer_record_fn on_record, void *ctx, struct err *e);
 int tracer_drain(struct tracer *t);
+/* Rests so long; shorter where opts.wakes_reader is set and a ring becomes half full, or for good
+ * when another thread says so. */
+void tracer_rest(struct tracer *t, uint64_t ns);
+void tracer_end_rests(struct tracer *t);
 /* That a CPU's ring holds. */
 uint32_t tracer_ring_bytes(const struct tracer *t);
 

@@ -55,6 +55,8 @@ struct tracer {
 	size_t probes_told;	/* of plan.probes, how many went to on_probe */
 	size_t layouts_told;	/* of plan.layouts, how many are in the BPF map */
 	VEC(int) ring_fds;
+	int rings_epoll; /* readable when a ring asks to be emptied, or rest_end is written */
+	int rest_end;
 	int rings_failed;
 	struct err rings_error;
 	struct unwind_pool pool;

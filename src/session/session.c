@@ -55,6 +55,7 @@ static struct tracer_options tracer_options_of(const struct session *s)
 		.patience = o->patience,
 		.starts_targets = o->command != NULL,
 		.ring_bytes = ring_bytes_of(o),
+		.wakes_reader = o->always_on,
 		.without_guard = o->without_guard,
 		.stacks = o->stacks,
 		.allocators = o->allocators,

@@ -357,7 +357,8 @@ void session_budget_tick(struct session *s, unsigned tick)
 	unsigned look = s->opts->always_on ? CALM_TICKS : LOOK_TICKS;
 	if (!session_has_budget(s) || (tick % look && !b->bursts_on))
 		return;
-	if (s->opts->always_on && !b->bursts_on && is_quiet(s))
+	b->quiet = s->opts->always_on && !b->bursts_on && is_quiet(s);
+	if (b->quiet)
 		return;
 	measure(s, &seen);
 	budget_step(&b->b, &seen, &order);

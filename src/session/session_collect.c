@@ -109,13 +109,13 @@ void collect_start(struct session *s)
 			.sys_root = "/sys",
 			.nvml_library = o->nvml_path,
 			.output = o->output,
+			.period_least_ns = o->counters_ns,
 			.started = o->command != NULL,
 			.asked = o->frequent && o->layers != ~0u,
 			.kernel = s->tracer,
 			.watch = watch,
 			.sockets = sockets_of},
 		.sink = {s, on_counter, on_event, on_note, on_gpu, on_connection},
-		.period_least_ns = o->counters_ns,
 		.patience_ns = PATIENCE_NS,
 	});
 }

@@ -10,7 +10,8 @@
 
 #define TICK_NS	    50000000L
 #define COST_TICKS  4
-#define CALM_TICKS  4 /* what has a number of ticks of its own is done at their multiples */
+#define CALM_TICKS  4  /* what has a number of ticks of its own is done at their multiples */
+#define QUIET_COST  20 /* ticks: all CPUs' counts are read for it */
 #define SWEEP_TICKS 20
 #define OPEN_TICKS  20
 
@@ -91,7 +92,7 @@ static void look_at_cost(struct session *s)
 
 static void tick_collectors(struct session *s, unsigned tick, uint64_t now_ns)
 {
-	if (tick % COST_TICKS == 0)
+	if (tick % (s->budget.quiet ? QUIET_COST : COST_TICKS) == 0)
 		look_at_cost(s);
 	jobs_look(s, tick);
 	collectors_tick(s->collectors, now_ns);

@@ -138,6 +138,7 @@ struct session_budget {
 	uint64_t whole_ns;	       /* since when all probes are on, 0: some are not */
 	bool any_moved;
 	bool bursts_on;
+	bool quiet; /* nothing was called between the last looks, and no look is due */
 };
 
 /* session_jobs.c's: which processes have counters, where not all do. */

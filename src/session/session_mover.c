@@ -17,7 +17,6 @@
 #define QUIET_NS	20000000  /* at most, where little comes, */
 #define CALM_NS		150000000 /* likewise, of what is always on */
 #define QUIET_RECORDS	100	  /* in a pass */
-#define CALM_SHARE	0.1	  /* likewise: of a ring, in the longest rest */
 #define RECORD_BYTES	50	  /* of most calls */
 #define BYTES_NS	0.05 /* of a CPU's probes in the kernel: a million calls a second of 50 bytes */
 #define STACKS_MOST	60 /* of frequent calls, between two flushes */
@@ -203,16 +202,15 @@ static bool waits_for_name(const struct session *s)
 	return !s->mover.named && atomic_load(&s->mover.begun);
 }
 
-/* How long the mover rests after so many records: where few come longer each time, but no longer
- * than a part of what it takes to fill a ring should many come: what is always on has a budget,
- * under which they cannot come for long. */
+/* How long the mover rests after so many records: where few come longer each time. For what is
+ * always on programs end the rest when a ring is half full; else it is no longer than a part of
+ * what it takes to fill one should many come. */
 static uint64_t rest_ns(const struct session *s, int records, uint64_t last_ns)
 {
 	bool calm = s->opts->always_on;
-	double bytes = tracer_ring_bytes(s->tracer), full_ns = bytes / BYTES_NS;
-	double most = calm ? fmin(CALM_NS, full_ns) : fmin(QUIET_NS, full_ns / 4);
-	double few =
-		calm ? CALM_SHARE * bytes / RECORD_BYTES * (double)last_ns / most : QUIET_RECORDS;
+	double bytes = tracer_ring_bytes(s->tracer);
+	double most = calm ? CALM_NS : fmin(QUIET_NS, bytes / BYTES_NS / 4);
+	double few = calm ? bytes / RECORD_BYTES / 2 : QUIET_RECORDS;
 	if (records >= few)
 		return POLL_NS;
 	return (uint64_t)fmax(POLL_NS, fmin(most, 2 * (double)last_ns));
@@ -253,7 +251,7 @@ static void *move(void *arg)
 			break;
 		rest = rest_ns(s, n, rest);
 		if (n < 1000)
-			nap_for(&s->mover.pause, rest);
+			tracer_rest(s->tracer, rest);
 	}
 	thresholds_free(s->mover.thresholds);
 	return NULL;
@@ -291,6 +289,7 @@ void mover_stop(struct session *s)
 	if (!s->mover.runs)
 		return;
 	atomic_store(&s->mover.stop, true);
+	tracer_end_rests(s->tracer);
 	nap_end(&s->mover.pause);
 	pthread_join(s->mover.thread, NULL);
 	if (s->mover.syncs)

@@ -65,6 +65,22 @@ def _(t):
     a.end()
 
 
+@test("calls that come all at once while nobody looks into the rings are all there")
+def _(t):
+    a = Agent(t, "--budget", "100%", "--layers", "user", *probes(PUSH))
+    for turn in range(3):
+        time.sleep(1)  # rests become long
+        job = start_in(t, a.group, target("calls"), "threads", "150000", "2")
+        job.wait(30)
+
+    def calls():
+        return sum(v for labels, v in a.samples().get("eacgm_calls_total", [])
+                   if labels["function"] == "target_push")
+    t.wait_for(lambda: calls() == 900000, "900000 calls, not %r; lost %r" % (
+        calls(), a.samples().get("eacgm_lost_events_total")))
+    a.end()
+
+
 @test("PyTorch in a control group, with what is not normal looked for", 90)
 def _(t):
     needs_torch()

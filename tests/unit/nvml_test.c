@@ -709,6 +709,25 @@ static void dear_question_is_asked_less(void **state)
 	assert_in_range(f->calls("DeviceGetUtilizationRates") - before, 48, 50);
 }
 
+/* What is always on reads once a second, and has 0.06 % of a core for a GPU: 72 ms of 120 s. */
+static void seldom_read_has_a_smaller_budget(void **state)
+{
+	struct fixture *f = *state;
+	script(f, "spin DeviceGetUtilizationRates 5000\n");
+	f->env.period_least_ns = 1000 * MS;
+	open_fake(f);
+	for (int i = 0; i < 150; i++) {
+		uint64_t calls = f->calls("DeviceGetUtilizationRates");
+		if (i == 30)
+			forget(f);
+		collector_nvml.read(f->c, f->now_ns);
+		f->now_ns += 1000 * MS;
+		assert_true(f->calls("DeviceGetUtilizationRates") <= calls + 1);
+	}
+	assert_in_range(f->calls("DeviceGetUtilizationRates"), 5, 20);
+	assert_in_range(rows_of(f, "gpu 0", "memory_used_bytes"), 118, 120);
+}
+
 static double load_of(const struct pace *paces, size_t n)
 {
 	double sum = 0;
@@ -817,6 +836,7 @@ int main(void)
 		WITH_FAKE(counts_become_rates),
 		WITH_FAKE(absence_is_one_line),
 		WITH_FAKE(dear_question_is_asked_less),
+		WITH_FAKE(seldom_read_has_a_smaller_budget),
 		cmocka_unit_test(governor_divides_fairly),
 		cmocka_unit_test(governor_forgives_one_long_call),
 		cmocka_unit_test(governor_never_overspends),
