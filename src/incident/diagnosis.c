@@ -14,7 +14,8 @@
 #define SLICES_BYTES 268435456.0
 #define SUM_BYTES    24.0 /* of a probe or a metric in a slice */
 
-/* A piece of what was told before is known after so much of it, at the soonest. */
+/* A piece of what was told before is known after so much of it, at the soonest; twice as much where
+ * its cause is beside another. */
 #define PIECE_KNOWN_NS 1000000000ULL
 
 /* ---- incidents ---- */
@@ -134,10 +135,12 @@ static void keep_steps(struct diagnosed *in, const struct evidence_question *q, 
 
 /* When a piece was told that began after its incident was: with the first anomaly that began in it,
  * else once some of it had passed. */
-static uint64_t piece_told(const struct diagnosing *x, const struct diagnosed *of, uint64_t from_ns,
-			   uint64_t to_ns)
+static uint64_t piece_told(const struct diagnosing *x, const struct diagnosed *of,
+			   const struct evidence_question *q)
 {
 	uint64_t told_ns = UINT64_MAX;
+	uint64_t from_ns = q->slow.data[0].from_ns, to_ns = q->slow.data[q->slow.len - 1].to_ns;
+	uint64_t known_ns = q->beside ? 2 * PIECE_KNOWN_NS : PIECE_KNOWN_NS;
 	for (size_t i = 0; i < of->anomalies.len; i++) {
 		const struct anomaly *a = anomaly_at(x, of, i);
 		if (a->start_ns >= from_ns && a->start_ns < to_ns && a->told_ns >= from_ns &&
@@ -146,7 +149,7 @@ static uint64_t piece_told(const struct diagnosing *x, const struct diagnosed *o
 	}
 	if (told_ns < UINT64_MAX)
 		return told_ns;
-	return to_ns - from_ns < PIECE_KNOWN_NS ? to_ns : from_ns + PIECE_KNOWN_NS;
+	return to_ns - from_ns < known_ns ? to_ns : from_ns + known_ns;
 }
 
 /* One piece of an incident as an incident of its own: with those of its anomalies that lie in it,
@@ -169,7 +172,7 @@ static void add_piece(const struct diagnosing *x, struct diagnosis *to, const st
 				 .blamed = true,
 				 .evidence = *e};
 	if (in->told_ns <= in->onset_ns)
-		in->told_ns = piece_told(x, a->of, from_ns, to_ns);
+		in->told_ns = piece_told(x, a->of, q);
 	for (size_t i = 0; i < a->of->anomalies.len; i++) {
 		const struct anomaly *row = anomaly_at(x, a->of, i);
 		if ((!since_onset || !until_end) &&
@@ -220,7 +223,21 @@ static void ask(struct diagnosing *x, struct asking *all, struct diagnosis *to)
 	}
 }
 
-static void cut(const struct diagnosing *x, struct asking *all)
+/* Which pieces are of which incident, when some were joined: their stretches are as before. */
+static void count_pieces(struct asking *all)
+{
+	size_t first = 0;
+	for (size_t i = 0; i < all->incidents.len; i++) {
+		struct asked *a = &all->incidents.data[i];
+		size_t last_stretch = a->pieces + a->npieces;
+		a->pieces = first;
+		while (first < all->pieces.len && all->pieces.data[first].stretch <= last_stretch)
+			first++;
+		a->npieces = first - a->pieces;
+	}
+}
+
+static void cut(struct diagnosing *x, struct asking *all)
 {
 	struct evidence *e = xcalloc(all->slices.len + 1, sizeof(*e));
 	evidence_make(e, NULL, x->s, x->t, x->w, all->slices.data, all->slices.len);
@@ -234,6 +251,8 @@ static void cut(const struct diagnosing *x, struct asking *all)
 	for (size_t i = 0; i < all->slices.len; i++)
 		evidence_free(&e[i]);
 	free(e);
+	diagnosis_compare_beside(x, &all->pieces);
+	count_pieces(all);
 }
 
 static void answer(const struct diagnosing *x, struct asking *all, struct diagnosis *to,

@@ -127,28 +127,66 @@ static void join(struct evidence_question *to, const struct evidence_question *q
 		*vec_push(&to->slow) = q->slow.data[i];
 }
 
+/* Slices, and what is known of them. */
+struct cutting {
+	const struct evidence_question *slices;
+	const struct slice_judged *judged;
+	questions_t *ret;
+	uint32_t stretch;
+};
+
+static void add_piece(const struct cutting *c, size_t from, size_t to, enum cause beside)
+{
+	struct evidence_question *piece = vec_push(c->ret);
+	piece->stretch = c->stretch;
+	piece->beside = (uint8_t)beside;
+	for (size_t i = from; i < to; i++)
+		join(piece, &c->slices[i]);
+}
+
+/* Of slices of one cause: those that another one came to are pieces of their own. */
+static void add_stretch(const struct cutting *c, size_t from, size_t to, enum cause stands)
+{
+	struct beside b;
+	while (c->slices[from].by_steps &&
+	       diagnosis_beside(&b, c->judged + from, to - from, stands)) {
+		add_stretch(c, from, from + b.first, stands);
+		add_piece(c, from + b.first, from + b.end, b.cause);
+		from += b.end;
+		if (from == to)
+			return;
+	}
+	add_piece(c, from, to, CAUSE_UNKNOWN);
+}
+
 void diagnosis_cut(const struct evidence_question *slices, const struct evidence *e, size_t n,
 		   questions_t *ret)
 {
 	double(*score)[STATES] = xcalloc(n + 1, sizeof(*score));
+	struct slice_judged *judged = xcalloc(n + 1, sizeof(*judged));
+	struct cutting c = {.slices = slices, .judged = judged, .ret = ret};
 	uint8_t *cause = xcalloc(n + 1, 1);
 	size_t before = ret->len;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		scores(score[i], &e[i]);
+		judged[i] = (struct slice_judged){score[i], evidence_excess(&e[i]),
+						  e[i].blame.usual_ns};
+	}
 	best_path(cause, score, n);
 	if (n && is_all_usual(cause, n)) /* all alike little: it has a cause nevertheless */
 		memset(cause, best_of_all(score, n), n);
 	trim(cause, score, n);
-	for (size_t i = 0; i < n; i++) {
-		bool goes_on = i && cause[i] == cause[i - 1];
+	for (size_t i = 0, end; i < n; i = end) {
+		for (end = i + 1; end < n && cause[end] == cause[i];)
+			end++;
+		c.stretch = (uint32_t)ret->len + 1;
 		if (cause[i] != AS_USUAL)
-			join(goes_on ? &ret->data[ret->len - 1] : vec_push(ret), &slices[i]);
+			add_stretch(&c, i, end, (enum cause)cause[i]);
 	}
-	if (ret->len == before) {
-		struct evidence_question *whole = vec_push(ret);
-		for (size_t i = 0; i < n; i++)
-			join(whole, &slices[i]);
-	}
+	c.stretch = (uint32_t)ret->len + 1;
+	if (ret->len == before)
+		add_piece(&c, 0, n, CAUSE_UNKNOWN);
+	free(judged);
 	free(score);
 	free(cause);
 }

@@ -9,7 +9,8 @@
 #define LEAST_RATIO    0.05
 #define FIRST_STEPS    5 /* of a loop: libraries are loaded and kernels compiled in them */
 #define SLICES_MOST    100000
-#define LEAST_USUAL_NS 2e9 /* to compare with */
+#define LEAST_USUAL_NS 2e9	      /* to compare with */
+#define OF_AN_INCIDENT UINT32_MAX - 1 /* a loop's number that none has */
 #define COVERED	       0.5 /* of an incident's time: steps that have less of it do not stand for it */
 
 static bool is_beside(const struct diagnosing *x, uint64_t from_ns, uint64_t to_ns)
@@ -58,12 +59,24 @@ static void usual_end(const struct diagnosing *x, struct usual_time *u)
 	u->usual.blame = blame_usual_new(x->w, u->usual.spans.data, u->usual.spans.len);
 }
 
-static double mean_length(const blame_spans_t *spans)
+double diagnosis_mean_length(const blame_spans_t *spans)
 {
 	double ns = 0;
 	for (size_t i = 0; i < spans->len; i++)
 		ns += (double)(spans->data[i].to_ns - spans->data[i].from_ns);
 	return spans->len ? ns / (double)spans->len : 0;
+}
+
+const struct evidence_usual *diagnosis_usual_of(struct diagnosing *x, uint32_t pid,
+						const blame_spans_t *spans)
+{
+	struct usual_time *u = xcalloc(1, sizeof(*u));
+	*u = (struct usual_time){.pid = pid, .loop = OF_AN_INCIDENT};
+	for (size_t i = 0; i < spans->len; i++)
+		*vec_push(&u->usual.spans) = spans->data[i];
+	usual_end(x, u);
+	*vec_push(&x->usual) = u;
+	return &u->usual;
 }
 
 /* ---- steps ---- */
@@ -118,7 +131,7 @@ static uint64_t step_from(const struct steps_process *p, size_t i)
 
 static double length_of(const blame_spans_t *spans)
 {
-	return mean_length(spans) * (double)spans->len;
+	return diagnosis_mean_length(spans) * (double)spans->len;
 }
 
 static void add_steps(const struct diagnosing *x, blame_spans_t *ret, const struct steps_process *p,
@@ -168,7 +181,7 @@ static bool by_steps(struct diagnosing *x, const struct diagnosed *in,
 	if (loop == UINT32_MAX)
 		return false;
 	const struct usual_time *u = usual_steps(x, p, loop, thread);
-	double usual_ns = mean_length(&u->usual.spans);
+	double usual_ns = diagnosis_mean_length(&u->usual.spans);
 	for (size_t i = 0; i < p->steps.len; i++) {
 		const struct steps_step *s = &p->steps.data[i];
 		uint64_t from_ns = s->loop == loop ? step_from(p, i) : s->start_ns;

@@ -76,6 +76,11 @@ struct evidence_question {
 	blame_spans_t slow;
 	const struct evidence_usual *usual;
 	bool by_steps; /* the stretches are steps */
+
+	/* While incidents are cut (incident/diagnosis_cut.c): of pieces with one number one cause's
+	 * time was, and in those with a cause here that one's beside it. */
+	uint32_t stretch;
+	uint8_t beside; /* enum cause; CAUSE_UNKNOWN: none */
 };
 
 /* Answers n questions, reading the source once. each: NULL, or for each question an array of as
