@@ -37,7 +37,8 @@ def eacgm(*args, status=0, **kw):
 
 
 def job(path, seed, seconds, *fault):
-    """A recording of a simulated job: tests/golden/make_job.c. Fault: from, to, factor."""
+    """A recording of a simulated job: tests/golden/make_job.c. Fault: from, to, factor, and
+    "told" or from when to when it collects garbage."""
     subprocess.run([TOOLS / "make_job", path, *map(str, (seed, seconds, *fault))], check=True,
                    timeout=60)
     return path

@@ -1,10 +1,11 @@
 /* make_job.c - writes the recording of a simulated training job, with or without a slow operator.
  *
- * usage: make_job FILE SEED SECONDS [FROM_S TO_S FACTOR [told]]
+ * usage: make_job FILE SEED SECONDS [FROM_S TO_S FACTOR [told | FROM_S TO_S]]
  *
  * Steps of about 60 ms: forward, backward, optimizer, each operator with a launch in it, on one
  * thread; the CPU clock's samples with the line of Python; CPU time as a counter. From FROM_S to
- * TO_S aten::mm takes FACTOR times as long. The same events for the same arguments. */
+ * TO_S aten::mm takes FACTOR times as long, from the second FROM_S to TO_S each step collects
+ * garbage as well. The same events for the same arguments. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,16 +20,20 @@
 #define PID	 4242
 #define TICK_NS	 10000000ULL
 
-enum function { MM, GELU, LAYER_NORM, BACKWARD, OPTIMIZER, LAUNCH, FUNCTIONS };
+enum function { MM, GELU, LAYER_NORM, BACKWARD, OPTIMIZER, LAUNCH, COLLECT, FUNCTIONS };
 static const struct {
 	const char *layer, *name;
 	double median_ns;
 	double sigma; /* of the logarithm */
 	uint32_t line;
 } functions[FUNCTIONS] = {
-	{"torch", "aten::mm", 3e6, 0.08, 44},	      {"torch", "aten::gelu", 1e6, 0.1, 45},
-	{"torch", "aten::layer_norm", 4e5, 0.12, 46}, {"torch", "MmBackward0", 6e6, 0.08, 60},
-	{"torch", "Optimizer.step", 2e6, 0.07, 61},   {"cuda", "cudaLaunchKernel", 6e3, 0.2, 0},
+	{"torch", "aten::mm", 3e6, 0.08, 44},
+	{"torch", "aten::gelu", 1e6, 0.1, 45},
+	{"torch", "aten::layer_norm", 4e5, 0.12, 46},
+	{"torch", "MmBackward0", 6e6, 0.08, 60},
+	{"torch", "Optimizer.step", 2e6, 0.07, 61},
+	{"cuda", "cudaLaunchKernel", 6e3, 0.2, 0},
+	{"python", "gc", 15e6, 0.1, 62},
 };
 
 struct job {
@@ -37,6 +42,7 @@ struct job {
 	uint32_t stacks[FUNCTIONS];
 	uint64_t from_ns, to_ns;
 	double factor;
+	uint64_t collects_from_ns, collects_to_ns;
 };
 
 static uint64_t lasting(struct job *j, enum function f)
@@ -56,19 +62,25 @@ static void put_call(struct job *j, enum function f, uint64_t start_ns, uint64_t
 		      1);
 }
 
-/* An operator with its launch; the clock ticks in it. */
-static void operator(struct job *j, enum function f)
+/* The clock ticks in it. */
+static void pass(struct job *j, enum function f, uint64_t dur_ns)
 {
-	uint64_t dur_ns = lasting(j, f), start_ns = j->now_ns;
-	uint64_t launch_ns = start_ns + dur_ns / 10;
-	put_call(j, LAUNCH, launch_ns, lasting(j, LAUNCH), 1);
-	put_call(j, f, start_ns, dur_ns, 0);
 	j->now_ns += dur_ns + 20000 + (uint64_t)(10000 * random_uniform(&j->random));
 	for (; j->tick_ns < j->now_ns; j->tick_ns += TICK_NS)
 		rec_put_sample(j->w, &(struct m_sample){.time_ns = j->tick_ns,
 							.weight_ns = TICK_NS,
 							.stack = j->stacks[f],
 							.kind = SAMPLE_CPU});
+}
+
+/* An operator with its launch. */
+static void operator(struct job *j, enum function f)
+{
+	uint64_t dur_ns = lasting(j, f), start_ns = j->now_ns;
+	uint64_t launch_ns = start_ns + dur_ns / 10;
+	put_call(j, LAUNCH, launch_ns, lasting(j, LAUNCH), 1);
+	put_call(j, f, start_ns, dur_ns, 0);
+	pass(j, f, dur_ns);
 }
 
 static void step(struct job *j)
@@ -82,6 +94,11 @@ static void step(struct job *j)
 	for (int layer = 0; layer < 4; layer++)
 		operator(j, BACKWARD);
 	operator(j, OPTIMIZER);
+	if (j->now_ns >= j->collects_from_ns && j->now_ns < j->collects_to_ns) {
+		uint64_t dur_ns = lasting(j, COLLECT);
+		put_call(j, COLLECT, j->now_ns, dur_ns, 0);
+		pass(j, COLLECT, dur_ns);
+	}
 }
 
 static void make_tables(struct job *j)
@@ -107,7 +124,7 @@ static void make_tables(struct job *j)
 					       .start_ns = START_NS,
 					       .rank = -1});
 	rec_add_thread(w, &(struct m_thread){PID, PID, python});
-	for (int f = 0; f < FUNCTIONS; f++) {
+	for (int f = 0; f < (j->collects_to_ns ? FUNCTIONS : COLLECT); f++) {
 		rec_add_probe(w, &(struct m_probe){.layer = rec_string_z(w, functions[f].layer),
 						   .name = rec_string_z(w, functions[f].name),
 						   .kind = SITE_SPAN,
@@ -168,8 +185,9 @@ static void tell(struct job *j)
 int main(int argc, char **argv)
 {
 	struct err e = {0};
-	if (argc != 4 && argc != 7 && argc != 8) {
-		fprintf(stderr, "usage: make_job FILE SEED SECONDS [FROM_S TO_S FACTOR [told]]\n");
+	if (argc != 4 && (argc < 7 || argc > 9)) {
+		fprintf(stderr, "usage: make_job FILE SEED SECONDS [FROM_S TO_S FACTOR [told | "
+				"FROM_S TO_S]]\n");
 		return 2;
 	}
 	struct job j = {.random = strtoull(argv[2], NULL, 10), .factor = 1};
@@ -177,6 +195,10 @@ int main(int argc, char **argv)
 		j.from_ns = START_NS + (uint64_t)(strtod(argv[4], NULL) * 1e9);
 		j.to_ns = START_NS + (uint64_t)(strtod(argv[5], NULL) * 1e9);
 		j.factor = strtod(argv[6], NULL);
+	}
+	if (argc == 9) {
+		j.collects_from_ns = START_NS + (uint64_t)(strtod(argv[7], NULL) * 1e9);
+		j.collects_to_ns = START_NS + (uint64_t)(strtod(argv[8], NULL) * 1e9);
 	}
 	if (!rec_writer_open(&j.w, argv[1], NULL, &e)) {
 		run(&j, strtod(argv[3], NULL));
