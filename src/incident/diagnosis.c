@@ -110,6 +110,7 @@ struct asked {
 	struct diagnosed *of;
 	size_t slices, nslices; /* first, number */
 	size_t pieces, npieces;
+	bool cut;		 /* into several, one behind another */
 	uint64_t from_ns, to_ns; /* of its slices */
 };
 
@@ -159,7 +160,7 @@ static void add_piece(const struct diagnosing *x, struct diagnosis *to, const st
 {
 	struct diagnosed *in = vec_push(&to->incidents);
 	uint64_t from_ns = q->slow.data[0].from_ns, to_ns = q->slow.data[q->slow.len - 1].to_ns;
-	bool cut = a->npieces > 1;
+	bool cut = a->cut || q->beside;
 	/* Without what is none of it at its ends (see diagnosis_cut.c). */
 	bool since_onset = !cut && from_ns <= a->from_ns, until_end = !cut && to_ns >= a->to_ns;
 	*in = (struct diagnosed){.id = a->of->id,
@@ -168,6 +169,7 @@ static void add_piece(const struct diagnosing *x, struct diagnosis *to, const st
 				 .told_ns = a->of->told_ns,
 				 .pid = a->of->pid,
 				 .aside = a->of->aside,
+				 .beside = q->beside,
 				 .cost_ns = fmax(0, evidence_excess(e)),
 				 .blamed = true,
 				 .evidence = *e};
@@ -223,17 +225,20 @@ static void ask(struct diagnosing *x, struct asking *all, struct diagnosis *to)
 	}
 }
 
-/* Which pieces are of which incident, when some were joined: their stretches are as before. */
+/* Which pieces are of which incident, when some were dropped: their stretches are as before. */
 static void count_pieces(struct asking *all)
 {
 	size_t first = 0;
 	for (size_t i = 0; i < all->incidents.len; i++) {
 		struct asked *a = &all->incidents.data[i];
 		size_t last_stretch = a->pieces + a->npieces;
+		size_t apart = 0;
 		a->pieces = first;
-		while (first < all->pieces.len && all->pieces.data[first].stretch <= last_stretch)
-			first++;
+		for (; first < all->pieces.len && all->pieces.data[first].stretch <= last_stretch;
+		     first++)
+			apart += !all->pieces.data[first].beside;
 		a->npieces = first - a->pieces;
+		a->cut = apart > 1;
 	}
 }
 
@@ -263,7 +268,8 @@ static void answer(const struct diagnosing *x, struct asking *all, struct diagno
 	struct evidence *e = xcalloc(n + 1, sizeof(*e));
 	struct blame **steps = xcalloc(n + 1, sizeof(struct blame *));
 	for (size_t i = 0; i < n && each; i++)
-		steps[i] = xcalloc(all->pieces.data[i].slow.len, sizeof(struct blame));
+		if (!all->pieces.data[i].beside) /* its steps are of what it came to */
+			steps[i] = xcalloc(all->pieces.data[i].slow.len, sizeof(struct blame));
 	evidence_make(e, each ? steps : NULL, x->s, x->t, x->w, all->pieces.data, n);
 	for (size_t i = 0; i < all->incidents.len; i++) {
 		const struct asked *a = &all->incidents.data[i];

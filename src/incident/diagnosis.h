@@ -27,6 +27,9 @@ struct diagnosed {
 	/* Of another rank than the incident's victim, to see whether that was waited for; none is
 	 * left in a diagnosis. */
 	bool aside;
+	/* What came to an incident of another cause, which went on: the same victim's, and within
+	 * its time. Compared with the rest of that. */
+	bool beside;
 	bool blamed; /* what follows is known */
 	struct evidence evidence;
 	struct cause_found cause;

@@ -8,7 +8,6 @@
  * instead of usual time. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "incident/diagnosis_impl.h"
 
@@ -133,90 +132,88 @@ bool diagnosis_beside(struct beside *ret, const struct slice_judged *slices, siz
 
 /* ---- compared with what is around ---- */
 
-/* A copy, with the other pieces of its stretch as usual time. */
-static struct evidence_question compared(struct diagnosing *x, const questions_t *all,
-					 const struct evidence_question *q)
+static bool is_in(const struct evidence_question *q, const struct blame_span *s)
 {
-	struct evidence_question ret = *q;
-	blame_spans_t around = {0};
-	for (size_t i = 0; i < all->len; i++) {
-		const struct evidence_question *other = &all->data[i];
-		if (other->stretch != q->stretch || other->beside)
-			continue;
-		for (size_t k = 0; k < other->slow.len; k++)
-			*vec_push(&around) = other->slow.data[k];
+	return s->from_ns >= q->slow.data[0].from_ns &&
+	       s->to_ns <= q->slow.data[q->slow.len - 1].to_ns;
+}
+
+/* Of the piece that it came to, what no cause came to. */
+static const struct evidence_usual *rest_of(struct diagnosing *x, const questions_t *all,
+					    size_t first)
+{
+	const struct evidence_question *piece = &all->data[first];
+	blame_spans_t rest = {0};
+	for (size_t i = 0; i < piece->slow.len; i++) {
+		bool in = false;
+		for (size_t k = first + 1; k < all->len && all->data[k].stretch == piece->stretch;
+		     k++)
+			in |= is_in(&all->data[k], &piece->slow.data[i]);
+		if (!in)
+			*vec_push(&rest) = piece->slow.data[i];
 	}
-	memset(&ret.slow, 0, sizeof(ret.slow));
-	ret.usual = diagnosis_usual_of(x, x->s->tables->threads.data[q->slow.data[0].thread].pid,
-				       &around);
-	double usual_ns = diagnosis_mean_length(&around);
-	for (size_t i = 0; i < q->slow.len; i++) {
-		struct blame_span *s = vec_push(&ret.slow);
-		*s = q->slow.data[i];
-		s->usual_ns = usual_ns;
-	}
-	vec_free(&around);
+	uint32_t pid = x->s->tables->threads.data[piece->slow.data[0].thread].pid;
+	const struct evidence_usual *ret = diagnosis_usual_of(x, pid, &rest);
+	vec_free(&rest);
 	return ret;
 }
 
-static bool is_of(const struct evidence *e, enum cause c)
+/* As usual time: what it came to, without it. */
+static void compare(struct evidence_question *q, const struct evidence_usual *rest)
+{
+	double usual_ns = diagnosis_mean_length(&rest->spans);
+	q->usual = rest;
+	for (size_t i = 0; i < q->slow.len; i++)
+		q->slow.data[i].usual_ns = usual_ns;
+}
+
+static bool is_of(const struct evidence *e, uint8_t cause)
 {
 	struct cause_found found;
 	cause_find(&found, e);
-	bool is = found.cause == c;
+	bool is = found.cause == (enum cause)cause;
 	cause_free(&found);
 	return is;
 }
 
-/* Those that are none are of what was before and behind them. */
-static void join_refused(questions_t *all, const bool *refused)
+/* e: of those beside another. */
+static void drop_refused(questions_t *all, const struct evidence *e)
 {
-	size_t left = 0;
+	size_t left = 0, asked = 0;
 	for (size_t i = 0; i < all->len; i++) {
 		struct evidence_question *q = &all->data[i];
-		struct evidence_question *last = left ? &all->data[left - 1] : NULL;
-		bool same = last && last->stretch == q->stretch && !last->beside && !q->beside;
-		if (!same || !(refused[i] || refused[i - 1])) {
+		if (q->beside && !is_of(&e[asked++], q->beside))
+			vec_free(&q->slow);
+		else
 			all->data[left++] = *q;
-			continue;
-		}
-		for (size_t k = 0; k < q->slow.len; k++)
-			*vec_push(&last->slow) = q->slow.data[k];
-		vec_free(&q->slow);
 	}
 	all->len = left;
 }
 
 void diagnosis_compare_beside(struct diagnosing *x, questions_t *all)
 {
-	questions_t asked = {0};
-	VEC(size_t) at = {0};
+	questions_t asked = {0}; /* share their stretches with all */
+	size_t first = 0;
+	const struct evidence_usual *rest = NULL;
 	for (size_t i = 0; i < all->len; i++) {
-		if (!all->data[i].beside)
+		struct evidence_question *q = &all->data[i];
+		if (!q->beside) {
+			first = i;
+			rest = NULL;
 			continue;
-		*vec_push(&asked) = compared(x, all, &all->data[i]);
-		*vec_push(&at) = i;
-	}
-	struct evidence *e = xcalloc(asked.len + 1, sizeof(*e));
-	bool *refused = xcalloc(all->len + 1, sizeof(*refused));
-	if (asked.len)
-		evidence_make(e, NULL, x->s, x->t, x->w, asked.data, asked.len);
-	for (size_t i = 0; i < asked.len; i++) {
-		struct evidence_question *q = &all->data[at.data[i]];
-		struct evidence_question given = asked.data[i];
-		if (is_of(&e[i], (enum cause)q->beside)) {
-			asked.data[i] = *q;
-			*q = given;
-		} else {
-			refused[at.data[i]] = true;
-			q->beside = CAUSE_UNKNOWN;
 		}
-		vec_free(&asked.data[i].slow);
-		evidence_free(&e[i]);
+		if (!rest)
+			rest = rest_of(x, all, first);
+		compare(q, rest);
+		*vec_push(&asked) = *q;
 	}
-	join_refused(all, refused);
-	free(refused);
+	if (!asked.len)
+		return;
+	struct evidence *e = xcalloc(asked.len, sizeof(*e));
+	evidence_make(e, NULL, x->s, x->t, x->w, asked.data, asked.len);
+	drop_refused(all, e);
+	for (size_t i = 0; i < asked.len; i++)
+		evidence_free(&e[i]);
 	free(e);
 	vec_free(&asked);
-	vec_free(&at);
 }

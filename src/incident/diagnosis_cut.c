@@ -144,19 +144,23 @@ static void add_piece(const struct cutting *c, size_t from, size_t to, enum caus
 		join(piece, &c->slices[i]);
 }
 
-/* Of slices of one cause: those that another one came to are pieces of their own. */
-static void add_stretch(const struct cutting *c, size_t from, size_t to, enum cause stands)
+/* Of slices of one cause those that others came to. */
+static void add_besides(const struct cutting *c, size_t from, size_t to, enum cause stands)
 {
 	struct beside b;
-	while (c->slices[from].by_steps &&
-	       diagnosis_beside(&b, c->judged + from, to - from, stands)) {
-		add_stretch(c, from, from + b.first, stands);
-		add_piece(c, from + b.first, from + b.end, b.cause);
-		from += b.end;
-		if (from == to)
-			return;
-	}
+	if (!diagnosis_beside(&b, c->judged + from, to - from, stands))
+		return;
+	add_besides(c, from, from + b.first, stands);
+	add_piece(c, from + b.first, from + b.end, b.cause);
+	add_besides(c, from + b.end, to, stands);
+}
+
+static void add_stretch(struct cutting *c, size_t from, size_t to, enum cause stands)
+{
+	c->stretch = (uint32_t)c->ret->len + 1;
 	add_piece(c, from, to, CAUSE_UNKNOWN);
+	if (c->slices[from].by_steps)
+		add_besides(c, from, to, stands);
 }
 
 void diagnosis_cut(const struct evidence_question *slices, const struct evidence *e, size_t n,
@@ -179,13 +183,13 @@ void diagnosis_cut(const struct evidence_question *slices, const struct evidence
 	for (size_t i = 0, end; i < n; i = end) {
 		for (end = i + 1; end < n && cause[end] == cause[i];)
 			end++;
-		c.stretch = (uint32_t)ret->len + 1;
 		if (cause[i] != AS_USUAL)
 			add_stretch(&c, i, end, (enum cause)cause[i]);
 	}
-	c.stretch = (uint32_t)ret->len + 1;
-	if (ret->len == before)
+	if (ret->len == before) {
+		c.stretch = (uint32_t)ret->len + 1;
 		add_piece(&c, 0, n, CAUSE_UNKNOWN);
+	}
 	free(judged);
 	free(score);
 	free(cause);

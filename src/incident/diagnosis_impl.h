@@ -47,8 +47,8 @@ typedef VEC(struct evidence_question) questions_t;
 /* diagnosis_cut.c: slices of a stretch of time, put together until they are so long; */
 void diagnosis_slice(const struct evidence_question *whole, uint64_t slice_ns, questions_t *ret);
 /* and n slices put together to pieces that have one cause each, by the evidence of each slice; what
- * is as usual between them is in none. At least one piece. Where another cause came beside one that
- * stood, its time is a piece of its own. */
+ * is as usual between them is in none. At least one piece. Behind one that others came to those of
+ * these. */
 void diagnosis_cut(const struct evidence_question *slices, const struct evidence *e, size_t n,
 		   questions_t *ret);
 
@@ -65,8 +65,8 @@ struct beside {
 };
 bool diagnosis_beside(struct beside *ret, const struct slice_judged *slices, size_t n,
 		      enum cause stands);
-/* Pieces of a cause beside another are compared with the others of their stretch, so that what they
- * cost is what came to it; where they are not of that cause then, they are joined to these. */
+/* Pieces of causes beside another are compared with the rest of its slices, so that what they cost
+ * is what came to it; where they are not of that cause then, they are dropped. */
 void diagnosis_compare_beside(struct diagnosing *x, questions_t *pieces);
 
 /* diagnosis_spans.c: a mean, ns; and another set of usual stretches, freed with x. */

@@ -28,7 +28,7 @@ void diagnosis_paths(struct diagnosis *d, const struct evidence_question *questi
 	for (size_t i = 0; i < n; i++) {
 		struct diagnosed *in = &d->incidents.data[order[i].at];
 		struct blame_path *p = &in->path;
-		if (!in->blamed)
+		if (!in->blamed || in->beside)
 			continue;
 		const struct evidence_question *q = &questions[in->question];
 		p->least_ns = options->path_least_ns;

@@ -71,16 +71,17 @@ struct evidence_usual {
 	struct blame_usual *blame;
 };
 
-/* What evidence is of: slow stretches, which overlap with no other question's of the process. */
+/* What evidence is of: slow stretches, which overlap with no other question's of the process that
+ * has the same usual ones. */
 struct evidence_question {
 	blame_spans_t slow;
 	const struct evidence_usual *usual;
 	bool by_steps; /* the stretches are steps */
 
-	/* While incidents are cut (incident/diagnosis_cut.c): of pieces with one number one cause's
-	 * time was, and in those with a cause here that one's beside it. */
+	/* While incidents are cut (incident/diagnosis_cut.c): a piece of one cause, and with the
+	 * same number those of causes that came beside it. */
 	uint32_t stretch;
-	uint8_t beside; /* enum cause; CAUSE_UNKNOWN: none */
+	uint8_t beside; /* enum cause; CAUSE_UNKNOWN: the piece itself */
 };
 
 /* Answers n questions, reading the source once. each: NULL, or for each question an array of as

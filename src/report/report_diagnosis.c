@@ -134,28 +134,43 @@ static void print_steps(const struct page *p, const struct report_diagnosis *r,
 	}
 }
 
+/* Of the incident that another one came to, as they are told. There is one. */
+static size_t number_of_other(const struct diagnosis *d, const struct diagnosed *beside)
+{
+	size_t i = 0;
+	while (i + 1 < d->incidents.len &&
+	       (d->incidents.data[i].id != beside->id || d->incidents.data[i].beside ||
+		d->incidents.data[i].end_ns < beside->end_ns))
+		i++;
+	return i + 1;
+}
+
 /* "30 steps took 2.10 x as long as usual, 3.1 s more". */
-static void print_effect(const struct page *p, const struct diagnosed *in)
+static void print_effect(const struct page *p, const struct report_diagnosis *r,
+			 const struct diagnosed *in)
 {
 	const struct blame *b = &in->evidence.blame;
-	char more[HUMAN_BYTES];
+	char more[HUMAN_BYTES], usual[64] = "as usual";
+	if (in->beside)
+		snprintf(usual, sizeof(usual), "as in the rest of incident %zu",
+			 number_of_other(r->d, in));
 	double times = b->usual_ns > 0 ? b->whole_ns / b->usual_ns : 1;
 	human_ns(more, whole_ns(b->whole_ns - b->usual_ns));
 	fprintf(p->out, "%*s", INDENT, "");
 	if (in->evidence.by_steps)
 		page_wrapped(p, INDENT, INDENT,
-			     "%zu %s took %.3g x as long as usual, %s more:", in->evidence.n_slow,
-			     in->evidence.n_slow == 1 ? "step" : "steps", times, more);
+			     "%zu %s took %.3g x as long %s, %s more:", in->evidence.n_slow,
+			     in->evidence.n_slow == 1 ? "step" : "steps", times, usual, more);
 	else
-		page_wrapped(p, INDENT, INDENT,
-			     "its work took %.3g x as long as usual, %s more:", times, more);
+		page_wrapped(p, INDENT, INDENT, "its work took %.3g x as long %s, %s more:", times,
+			     usual, more);
 }
 
 static void print_why(const struct page *p, const struct report_diagnosis *r,
 		      const struct diagnosed *in)
 {
 	const struct cause_found *c = &in->cause;
-	print_effect(p, in);
+	print_effect(p, r, in);
 	print_blame(p, r, &in->evidence.blame);
 	for (size_t i = 0; i < c->evidence_len; i++) {
 		fprintf(p->out, "%*s", INDENT, "");

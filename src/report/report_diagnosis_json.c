@@ -148,6 +148,7 @@ static json_t *incident_json(const struct report_diagnosis *r, const struct diag
 	json_object_set_new(o, "onset_ns", report_number_json(in->onset_ns));
 	json_object_set_new(o, "end_ns", report_number_json(in->end_ns));
 	json_object_set_new(o, "told_ns", report_number_json(in->told_ns));
+	json_object_set_new(o, "beside", json_boolean(in->beside));
 	json_object_set_new(o, "cost_ns", ns_json(in->cost_ns));
 	json_object_set_new(o, "cause", json_string(cause_id(c->cause)));
 	json_object_set_new(o, "title", json_string(cause_title(c->cause)));

@@ -44,15 +44,20 @@ def what_comes_to_a_cause_that_stands_is_told_beside_it(folder):
     slow = job(folder / "slow.eacgm", 2, 70, *FAULT, 1.6, 45, 50)
     said = json.loads(eacgm("diagnose", slow, "-m", model, "--steps", "--json").stdout)
     found = [i for i in said["incidents"] if i["onset_ns"] >= START + (FAULT[0] - 2) * SECOND]
-    assert [i["cause"] for i in found] == ["slow_call", "python_gc", "slow_call"], [
+    assert [i["cause"] for i in found] == ["slow_call", "python_gc"], [
         (i["cause"], i["onset_ns"] - START, i["end_ns"] - START) for i in said["incidents"]]
-    gc = found[1]
+    stands, gc = found
+    assert stands["end_ns"] > START + (FAULT[1] - 2) * SECOND, stands["end_ns"]
+    assert said["cost_ns"] == stands["cost_ns"] > 3 * gc["cost_ns"], said["cost_ns"]
     assert abs(gc["onset_ns"] - START - 45 * SECOND) < 1.5 * SECOND, gc["onset_ns"]
     assert abs(gc["end_ns"] - START - 50 * SECOND) < 1.5 * SECOND, gc["end_ns"]
     # its cost is what came: 15 ms in each of its steps, and nothing of what stood
     steps = [s for s in said["steps"] if gc["onset_ns"] <= s["start_ns"] < gc["end_ns"]]
     assert abs(gc["cost_ns"] - 15e6 * len(steps)) < 0.2 * gc["cost_ns"], (
         gc["cost_ns"], len(steps))
+    assert gc["beside"] and not stands["beside"] and gc["id"] == stands["id"], said["incidents"]
+    text = eacgm("diagnose", slow, "-m", model).stdout
+    assert "x as long as in the rest of incident 1, " in text, text
     assert gc["blame"][0]["owner"] == "collected garbage", gc["blame"]
     assert gc["blame"][0]["ns"] > 0.9 * gc["cost_ns"], gc["blame"]
     assert gc["onset_ns"] < gc["told_ns"] <= gc["end_ns"] + SECOND, gc
