@@ -98,6 +98,21 @@ static void trim(uint8_t *cause, double (*score)[STATES], size_t n)
 			cause[i] = AS_USUAL;
 }
 
+static bool is_left_over(uint8_t cause)
+{
+	return cause == CAUSE_UNKNOWN || cause == CAUSE_MEM_BANDWIDTH || cause == CAUSE_SLOW_CODE;
+}
+
+/* Plain time begins and ends with a window, of which a part is as usual; but it is taken to be as
+ * slow as the rest. So what is left over of the one at either end says nothing. */
+static void join_ends(uint8_t *cause, size_t n)
+{
+	if (n > 1 && is_left_over(cause[0]) && cause[1] != AS_USUAL)
+		cause[0] = cause[1];
+	if (n > 1 && is_left_over(cause[n - 1]) && cause[n - 2] != AS_USUAL)
+		cause[n - 1] = cause[n - 2];
+}
+
 /* The cause that explains most of all slices together. */
 static uint8_t best_of_all(double (*score)[STATES], size_t n)
 {
@@ -179,6 +194,8 @@ void diagnosis_cut(const struct evidence_question *slices, const struct evidence
 	best_path(cause, score, n);
 	if (n && is_all_usual(cause, n)) /* all alike little: it has a cause nevertheless */
 		memset(cause, best_of_all(score, n), n);
+	if (n && !slices[0].by_steps)
+		join_ends(cause, n);
 	trim(cause, score, n);
 	for (size_t i = 0, end; i < n; i = end) {
 		for (end = i + 1; end < n && cause[end] == cause[i];)

@@ -15,10 +15,10 @@ static const struct report_section *const sections[] = {
 
 /* What --section knows beside the layers' names, whether a recording has it or not. */
 static const char *const names[] = {
-	"account",   "recording", "steps",     "anomalies",   "ranks",	 "processes", "gpus",
-	"gpu-time",  "kernels",	  "copies",    "gpu-waits",   "memory",	 "errors",    "events",
-	"operators", "flops",	  "gpu-lines", "collectives", "sockets", "profile",   "off-cpu",
-	"counters",  "layers",	  "open",      "notes",	      "outlook",
+	"account",   "recording", "steps",   "anomalies", "ranks",	 "processes", "gpus",
+	"incidents", "gpu-time",  "kernels", "copies",	  "gpu-waits",	 "memory",    "errors",
+	"events",    "operators", "flops",   "gpu-lines", "collectives", "sockets",   "profile",
+	"off-cpu",   "counters",  "layers",  "open",	  "notes",	 "outlook",
 };
 
 void report_sections_begin(struct report *r, struct report_visitors *v)

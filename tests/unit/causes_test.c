@@ -1000,6 +1000,28 @@ static void a_piece_may_be_unknown(void **state)
 	free_cut(&cut, at);
 }
 
+/* Plain time: the first and the last second are slow in part, and said to be as slow as the rest.
+ */
+static void ends_of_plain_time_say_little(void **state)
+{
+	(void)state;
+	for (int by_steps = 0; by_steps < 2; by_steps++) {
+		struct evidence_question q[SLICES];
+		struct evidence at[SLICES];
+		struct blame_span spans[SLICES];
+		questions_t cut = {0};
+		slices_of(q, at, spans);
+		for (size_t i = 0; i < SLICES; i++) {
+			bool end = !i || i == SLICES - 1;
+			slice_has(&at[i], end ? BLAME_SPREAD : BLAME_STOPPED, end ? 0.9e9 : 0.5e9);
+			q[i].by_steps = by_steps;
+		}
+		diagnosis_cut(q, at, SLICES, &cut);
+		assert_int_equal(cut.len, by_steps ? 3 : 1);
+		free_cut(&cut, at);
+	}
+}
+
 static void without_any_cause_it_stays_whole(void **state)
 {
 	(void)state;
@@ -1062,6 +1084,7 @@ int main(void)
 		T(what_a_cause_has_no_part_in_is_left_off_its_ends),
 		T(a_weak_cause_begins_where_it_does),
 		T(a_piece_may_be_unknown),
+		T(ends_of_plain_time_say_little),
 		T(without_any_cause_it_stays_whole),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
