@@ -118,7 +118,7 @@ static __always_inline void emit_string(const struct string_key *key, __u64 id)
 	r->len = key->len;
 	r->id = id;
 	__builtin_memcpy(r->bytes, key->bytes, STRING_BYTES);
-	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	ring_submit(ring, r);
 }
 
 /* The number of the string in key; 0 when the table is full. */

@@ -257,7 +257,7 @@ static __always_inline void *ring_here(void)
 	return bpf_map_lookup_elem(&rings, &cpu);
 }
 
-/* Written by user space: 0 before it looks into the rings. */
+/* Written by user space: 0 before it rests. */
 __u32 reader_woken;
 
 /* To a ring of a CPU. Nobody is woken for it, but where the reader rests for long and half of the

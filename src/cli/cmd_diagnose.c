@@ -28,9 +28,10 @@ static int print_found(const struct diagnose_options *o, const struct rec_reader
 	struct diagnosis d;
 	timeline_make(&timeline, s, &(struct timeline_options){.demangle = demangle});
 	steps_make(&steps, s, NULL);
-	diagnosis_make(
-		&d, s, &timeline, &steps, list,
-		&(struct diagnosis_options){.each = o->steps || o->json, .no_walk = o->no_walk});
+	diagnosis_make(&d, s, &timeline, &steps, list,
+		       &(struct diagnosis_options){.each = o->steps || o->json,
+						   .besides = true,
+						   .no_walk = o->no_walk});
 	uint64_t start_ns = report_number(s->tables, "start_monotonic_ns");
 	const struct report_diagnosis report = {
 		.d = &d,

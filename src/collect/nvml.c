@@ -17,7 +17,7 @@
 /* Where counters are to be read seldom, what is always on and judges none: of a GPU's budget, and
  * for all GPUs together. */
 #define SELDOM_SHARE 0.15
-#define SELDOM_MOST  0.3
+#define SELDOM_MOST  0.6
 
 /* Rare questions are first asked one after the other: within a second, or five for those that
  * are wanted every ten. */

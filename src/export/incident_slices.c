@@ -221,9 +221,10 @@ void judged_slices_make(struct judged_slices *ret, const struct row_source *s,
 		return;
 	timeline_make(&timeline, s, &(struct timeline_options){.demangle = demangle});
 	steps_make(&steps, s, NULL);
-	diagnosis_make(
-		&d, s, &timeline, &steps, list,
-		&(struct diagnosis_options){.path_most = PIECES_MOST, .path_least_ns = LEAST_NS});
+	diagnosis_make(&d, s, &timeline, &steps, list,
+		       &(struct diagnosis_options){.besides = true,
+						   .path_most = PIECES_MOST,
+						   .path_least_ns = LEAST_NS});
 	incident_slices_make(&ret->incidents, &d, s->tables, &timeline, demangle);
 	diagnosis_free(&d);
 	steps_free(&steps);

@@ -242,7 +242,7 @@ static void count_pieces(struct asking *all)
 	}
 }
 
-static void cut(struct diagnosing *x, struct asking *all)
+static void cut(struct diagnosing *x, struct asking *all, const struct diagnosis_options *options)
 {
 	struct evidence *e = xcalloc(all->slices.len + 1, sizeof(*e));
 	evidence_make(e, NULL, x->s, x->t, x->w, all->slices.data, all->slices.len);
@@ -250,7 +250,7 @@ static void cut(struct diagnosing *x, struct asking *all)
 		struct asked *a = &all->incidents.data[i];
 		a->pieces = all->pieces.len;
 		diagnosis_cut(all->slices.data + a->slices, e + a->slices, a->nslices,
-			      &all->pieces);
+			      options->besides, &all->pieces);
 		a->npieces = all->pieces.len - a->pieces;
 	}
 	for (size_t i = 0; i < all->slices.len; i++)
@@ -337,7 +337,7 @@ void diagnosis_make(struct diagnosis *ret, const struct row_source *s, const str
 		find_victim(&x, &found.incidents.data[i]);
 	diagnosis_ask_ranks(&x);
 	ask(&x, &all, ret);
-	cut(&x, &all);
+	cut(&x, &all, options);
 	answer(&x, &all, ret, options);
 	diagnosis_join_ranks(ret);
 	if (options->path_most)
@@ -368,4 +368,15 @@ void diagnosis_free(struct diagnosis *d)
 	for (size_t i = 0; i < d->incidents.len; i++)
 		diagnosed_free(&d->incidents.data[i]);
 	vec_free(&d->incidents);
+}
+
+const struct diagnosed *diagnosis_came_to(const struct diagnosis *d, const struct diagnosed *beside)
+{
+	for (size_t i = 0; i < d->incidents.len; i++) {
+		const struct diagnosed *in = &d->incidents.data[i];
+		if (!in->beside && in->id == beside->id && in->pid == beside->pid &&
+		    in->onset_ns <= beside->onset_ns && in->end_ns >= beside->end_ns)
+			return in;
+	}
+	return NULL;
 }

@@ -27,8 +27,8 @@ struct diagnosed {
 	/* Of another rank than the incident's victim, to see whether that was waited for; none is
 	 * left in a diagnosis. */
 	bool aside;
-	/* What came to an incident of another cause, which went on: the same victim's, and within
-	 * its time. Compared with the rest of that. */
+	/* With options.besides: what came to an incident of another cause, which went on: with its
+	 * id, the same victim's, and within its time. Compared with the rest of that. */
 	bool beside;
 	bool blamed; /* what follows is known */
 	struct evidence evidence;
@@ -44,7 +44,10 @@ struct diagnosis {
 };
 
 struct diagnosis_options {
-	bool each;    /* steps are blamed one by one as well */
+	bool each; /* steps are blamed one by one as well */
+	/* What comes to a cause that stands is an incident too, within the other one's time. Rows
+	 * that are told while a job runs have no place for it. */
+	bool besides;
 	bool no_walk; /* a wait is put down to itself, whoever ended it: for comparison */
 	/* How many pieces paths have, of all incidents together; 0: none are made. Those that cost
 	 * most come first. */
@@ -57,3 +60,7 @@ void diagnosis_make(struct diagnosis *ret, const struct row_source *s, const str
 		    const struct steps *steps, const struct anomaly_list *list,
 		    const struct diagnosis_options *options);
 void diagnosis_free(struct diagnosis *d);
+
+/* The incident that another one came to. */
+const struct diagnosed *diagnosis_came_to(const struct diagnosis *d,
+					  const struct diagnosed *beside);

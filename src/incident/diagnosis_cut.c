@@ -148,6 +148,7 @@ struct cutting {
 	const struct slice_judged *judged;
 	questions_t *ret;
 	uint32_t stretch;
+	bool besides;
 };
 
 static void add_piece(const struct cutting *c, size_t from, size_t to, enum cause beside)
@@ -174,16 +175,16 @@ static void add_stretch(struct cutting *c, size_t from, size_t to, enum cause st
 {
 	c->stretch = (uint32_t)c->ret->len + 1;
 	add_piece(c, from, to, CAUSE_UNKNOWN);
-	if (c->slices[from].by_steps)
+	if (c->besides && c->slices[from].by_steps)
 		add_besides(c, from, to, stands);
 }
 
 void diagnosis_cut(const struct evidence_question *slices, const struct evidence *e, size_t n,
-		   questions_t *ret)
+		   bool besides, questions_t *ret)
 {
 	double(*score)[STATES] = xcalloc(n + 1, sizeof(*score));
 	struct slice_judged *judged = xcalloc(n + 1, sizeof(*judged));
-	struct cutting c = {.slices = slices, .judged = judged, .ret = ret};
+	struct cutting c = {.slices = slices, .judged = judged, .ret = ret, .besides = besides};
 	uint8_t *cause = xcalloc(n + 1, 1);
 	size_t before = ret->len;
 	for (size_t i = 0; i < n; i++) {

@@ -47,10 +47,10 @@ typedef VEC(struct evidence_question) questions_t;
 /* diagnosis_cut.c: slices of a stretch of time, put together until they are so long; */
 void diagnosis_slice(const struct evidence_question *whole, uint64_t slice_ns, questions_t *ret);
 /* and n slices put together to pieces that have one cause each, by the evidence of each slice; what
- * is as usual between them is in none. At least one piece. Behind one that others came to those of
- * these. */
+ * is as usual between them is in none. At least one piece. besides: behind one that others came to
+ * those of these. */
 void diagnosis_cut(const struct evidence_question *slices, const struct evidence *e, size_t n,
-		   questions_t *ret);
+		   bool besides, questions_t *ret);
 
 /* What slices of one cause are judged by: how much of each a cause explains, by enum cause, ns. */
 struct slice_judged {

@@ -135,7 +135,7 @@ static bool is_network(enum cause c)
 /* Whether b is told by a: of the rank that a waited for, or of another that waited for it. */
 static bool is_told_by(const struct diagnosed *a, const struct diagnosed *b)
 {
-	if (!waited(a) || !overlap(a, b))
+	if (!waited(a) || !overlap(a, b) || a->beside || b->beside)
 		return false;
 	if (b->pid == a->cause.culprit.pid) /* a network between them is no rank's own */
 		return !waited(b) && !(b->blamed && is_network(b->cause.cause));
@@ -178,5 +178,9 @@ void diagnosis_join_ranks(struct diagnosis *d)
 		}
 	for (size_t i = d->incidents.len; i-- > 0;)
 		if (d->incidents.data[i].aside)
+			drop(d, i);
+	for (size_t i = d->incidents.len; i-- > 0;)
+		if (d->incidents.data[i].beside &&
+		    !diagnosis_came_to(d, &d->incidents.data[i])) /* it was joined to another's */
 			drop(d, i);
 }

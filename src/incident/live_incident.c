@@ -5,10 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-#define USUAL_NS     2000000000ULL /* before an incident: with less there is nothing to compare */
-#define MORE_COST    1.2	   /* what is told again, that went on after its end */
-#define BESIDES_MOST 64
-#define PIECE_NS     1000000000ULL /* how well it is known where a piece begins, at best */
+#define USUAL_NS  2000000000ULL /* before an incident: with less there is nothing to compare */
+#define MORE_COST 1.2		/* what is told again, that went on after its end */
+#define PIECE_NS  1000000000ULL /* how well it is known where a piece begins, at best */
 
 void live_incident_begin(struct live_incident *ret, uint64_t id, uint64_t told_ns)
 {
@@ -17,9 +16,6 @@ void live_incident_begin(struct live_incident *ret, uint64_t id, uint64_t told_n
 
 void live_incident_free(struct live_incident *w)
 {
-	for (size_t i = 0; i < w->besides.len; i++)
-		incident_texts_free(&w->besides.data[i].texts);
-	vec_free(&w->besides);
 	incident_texts_free(&w->texts);
 }
 
@@ -64,9 +60,17 @@ static bool is_news_of_end(const struct live_incident *w, const struct m_inciden
 	return row->ended && !(row->cost_ns <= MORE_COST * w->ended_cost_ns);
 }
 
+/* What is rare, cost nothing and has no cause is an anomaly, and was told as one. */
+static bool is_nothing(const struct diagnosed *in)
+{
+	return in->blamed && in->cause.cause == CAUSE_UNKNOWN && !(in->cost_ns > 0);
+}
+
 static void take_found(struct live_incident *w, const struct diagnosed *in,
 		       const struct live_findings *f, bool ended)
 {
+	if (!w->known && is_nothing(in))
+		return;
 	struct m_incident row;
 	struct incident_texts texts;
 	const struct incident_said before = {.row = &w->row, .texts = &w->texts};
@@ -204,8 +208,7 @@ static const struct diagnosed *piece_of_row(const struct diagnosis *found,
 	const struct diagnosed *ret = NULL;
 	for (size_t i = 0; i < found->incidents.len; i++) {
 		const struct diagnosed *in = &found->incidents.data[i];
-		if (in->id == w->id && !in->beside &&
-		    in->onset_ns + known_within_ns(in) > w->from_ns &&
+		if (in->id == w->id && in->onset_ns + known_within_ns(in) > w->from_ns &&
 		    in->onset_ns < w->row.end_ns && in->end_ns > w->row.onset_ns &&
 		    (!ret || onsets_apart_ns(in, &w->row) < onsets_apart_ns(ret, &w->row)))
 			ret = in;
@@ -219,7 +222,7 @@ static const struct diagnosed *piece_behind(const struct diagnosis *found, uint6
 {
 	for (size_t i = 0; i < found->incidents.len; i++) {
 		const struct diagnosed *in = &found->incidents.data[i];
-		if (in->id == id && in->blamed && !in->beside && in->onset_ns + PIECE_NS > end_ns &&
+		if (in->id == id && in->blamed && in->onset_ns + PIECE_NS > end_ns &&
 		    in->end_ns >= in->onset_ns + PIECE_NS)
 			return in;
 	}
@@ -243,78 +246,7 @@ static const struct diagnosed *piece_to_tell(struct live_incident *w, const stru
 	return in;
 }
 
-/* ---- what came to it ---- */
-
-/* Until when what it came to goes on. */
-static uint64_t end_of_other(const struct diagnosis *found, const struct diagnosed *beside)
-{
-	uint64_t ret = 0;
-	for (size_t i = 0; i < found->incidents.len; i++) {
-		const struct diagnosed *in = &found->incidents.data[i];
-		if (in->id == beside->id && !in->beside && in->onset_ns <= beside->onset_ns &&
-		    in->end_ns > ret)
-			ret = in->end_ns;
-	}
-	return ret;
-}
-
-static struct live_incident *beside_of(struct live_incident *w, const struct diagnosed *in)
-{
-	for (size_t i = 0; i < w->besides.len; i++) {
-		struct live_incident *b = &w->besides.data[i];
-		if (in->onset_ns < b->row.end_ns && in->end_ns > b->row.onset_ns)
-			return b;
-	}
-	return NULL;
-}
-
-/* Of very many the latest stay. */
-static void forget_first_beside(struct live_incident *w)
-{
-	incident_texts_free(&w->besides.data[0].texts);
-	w->besides.len--;
-	memmove(w->besides.data, w->besides.data + 1, w->besides.len * sizeof(*w->besides.data));
-}
-
-static struct live_incident *begin_beside(struct live_incident *w, uint64_t now_ns)
-{
-	uint64_t told_ns = now_ns;
-	if (w->besides.len == BESIDES_MOST)
-		forget_first_beside(w);
-	for (size_t i = 0; i < w->besides.len; i++) /* a key */
-		if (told_ns <= w->besides.data[i].told_ns)
-			told_ns = w->besides.data[i].told_ns + 1;
-	if (told_ns == w->told_ns)
-		told_ns++;
-	struct live_incident *ret = vec_push(&w->besides);
-	live_incident_begin(ret, w->id, told_ns);
-	return ret;
-}
-
-static void find_besides(struct live_incident *w, const struct live_findings *f)
-{
-	for (size_t i = 0; i < f->found->incidents.len; i++) {
-		const struct diagnosed *in = &f->found->incidents.data[i];
-		if (in->id != w->id || !in->beside)
-			continue;
-		struct live_incident *b = beside_of(w, in);
-		if (!b)
-			b = begin_beside(w, f->now_ns);
-		else if (!is_better(b, in, f))
-			continue;
-		take_found(b, in, f,
-			   !lasts(w, f) || in->end_ns + 2 * PIECE_NS < end_of_other(f->found, in));
-	}
-	for (size_t i = 0; i < w->besides.len && !lasts(w, f); i++) {
-		struct live_incident *b = &w->besides.data[i];
-		if (b->row.ended)
-			continue;
-		b->row.ended = true;
-		put(f, b, false);
-	}
-}
-
-static void find_pieces(struct live_incident *w, const struct live_findings *f)
+void live_incident_find(struct live_incident *w, const struct live_findings *f)
 {
 	const struct diagnosed *in = piece_to_tell(w, f);
 	for (;;) {
@@ -327,10 +259,4 @@ static void find_pieces(struct live_incident *w, const struct live_findings *f)
 		begin_row(w, next);
 		in = next;
 	}
-}
-
-void live_incident_find(struct live_incident *w, const struct live_findings *f)
-{
-	find_pieces(w, f);
-	find_besides(w, f);
 }

@@ -15,7 +15,6 @@ struct live_incident {
 	double ended_cost_ns; /* when it was told last that it is over; below 0: it was not */
 	struct m_incident row;
 	struct incident_texts texts;
-	VEC(struct live_incident) besides; /* what came to it, each with a row of its own */
 };
 
 /* What was found, and what is made of it. */

@@ -115,7 +115,6 @@ int tracer_set_drain(struct tracer *t, tracer_record_fn on_record, void *ctx, st
 
 int tracer_drain(struct tracer *t)
 {
-	__atomic_store_n(&t->bpf->bss->reader_woken, 0, __ATOMIC_SEQ_CST);
 	return ring_buffer__consume(t->rings);
 }
 

@@ -51,6 +51,9 @@ void tracer_rest(struct tracer *t, uint64_t ns)
 				.tv_nsec = (long)(ns % 1000000000)};
 	struct pollfd fd = {.fd = t->rings_epoll, .events = POLLIN};
 	struct epoll_event told[16];
+	/* Now, and not before they were emptied: of a wake-up for what was read since nothing is
+	 * left to be told, and who is over the half now wakes once more. */
+	__atomic_store_n(&t->bpf->bss->reader_woken, 0, __ATOMIC_SEQ_CST);
 	int n = ppoll(&fd, 1, &most, NULL) > 0 ? 16 : 0;
 	while (n == 16)
 		n = epoll_wait(t->rings_epoll, told, 16, 0);

@@ -134,26 +134,16 @@ static void print_steps(const struct page *p, const struct report_diagnosis *r,
 	}
 }
 
-/* Of the incident that another one came to, as they are told. There is one. */
-static size_t number_of_other(const struct diagnosis *d, const struct diagnosed *beside)
-{
-	size_t i = 0;
-	while (i + 1 < d->incidents.len &&
-	       (d->incidents.data[i].id != beside->id || d->incidents.data[i].beside ||
-		d->incidents.data[i].end_ns < beside->end_ns))
-		i++;
-	return i + 1;
-}
-
 /* "30 steps took 2.10 x as long as usual, 3.1 s more". */
 static void print_effect(const struct page *p, const struct report_diagnosis *r,
 			 const struct diagnosed *in)
 {
 	const struct blame *b = &in->evidence.blame;
 	char more[HUMAN_BYTES], usual[64] = "as usual";
-	if (in->beside)
-		snprintf(usual, sizeof(usual), "as in the rest of incident %zu",
-			 number_of_other(r->d, in));
+	const struct diagnosed *other = in->beside ? diagnosis_came_to(r->d, in) : NULL;
+	if (other)
+		snprintf(usual, sizeof(usual), "as in the rest of incident %td",
+			 other - r->d->incidents.data + 1);
 	double times = b->usual_ns > 0 ? b->whole_ns / b->usual_ns : 1;
 	human_ns(more, whole_ns(b->whole_ns - b->usual_ns));
 	fprintf(p->out, "%*s", INDENT, "");

@@ -17,7 +17,7 @@ import urllib.request
 from agents import Agent, rows_of, start_in
 from cgroups import make_cgroup
 from gpu import fake_nvml
-from harness import EACGM, LIBTARGET, PUSH, expect, main, needs_torch, probes, skip, target, test, PYTHON
+from harness import EACGM, LIBTARGET, PUSH, TimedOut, expect, main, needs_torch, probes, skip, target, test, PYTHON
 from otlp import Receiver
 
 # The rows of dcgm-exporter's default table that need nothing to happen.
@@ -76,8 +76,11 @@ def _(t):
     def calls():
         return sum(v for labels, v in a.samples().get("eacgm_calls_total", [])
                    if labels["function"] == "target_push")
-    t.wait_for(lambda: calls() == 900000, "900000 calls, not %r; lost %r" % (
-        calls(), a.samples().get("eacgm_lost_events_total")))
+    try:
+        t.wait_for(lambda: calls() == 900000, "900000 calls")
+    except TimedOut as e:
+        raise AssertionError("%s, not %r; lost %r" % (
+            e, calls(), a.samples().get("eacgm_lost_events_total"))) from None
     a.end()
 
 

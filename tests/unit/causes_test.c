@@ -891,7 +891,7 @@ static void an_incident_is_cut_where_its_cause_changes(void **state)
 		if (i == 2) /* one slice of something else is no change */
 			slice_has(&at[i], BLAME_COLLECTS, 0.2e9);
 	}
-	diagnosis_cut(q, at, SLICES, &cut);
+	diagnosis_cut(q, at, SLICES, false, &cut);
 	assert_int_equal(cut.len, 2);
 	assert_int_equal(cut.data[0].slow.data[0].from_ns, 0);
 	assert_int_equal(cut.data[0].slow.len, 5);
@@ -918,7 +918,7 @@ static void pieces_of_network(size_t lossy_from, size_t lossy_to, size_t n)
 		for (size_t k = 0; k < e.counters.len; k++)
 			*vec_push(&at[i].counters) = e.counters.data[k];
 	}
-	diagnosis_cut(q, at, SLICES, &cut);
+	diagnosis_cut(q, at, SLICES, false, &cut);
 	assert_int_equal(cut.len, n);
 	free_cut(&cut, at);
 }
@@ -935,7 +935,7 @@ static void is_one_piece_from(size_t first, struct evidence_question q[SLICES],
 			      struct evidence at[SLICES])
 {
 	questions_t cut = {0};
-	diagnosis_cut(q, at, SLICES, &cut);
+	diagnosis_cut(q, at, SLICES, false, &cut);
 	assert_int_equal(cut.len, 1);
 	assert_int_equal(cut.data[0].slow.len, SLICES - first);
 	assert_int_equal(cut.data[0].slow.data[0].from_ns, first * 1000000000ULL);
@@ -961,7 +961,7 @@ static void what_a_cause_has_no_part_in_is_left_off_its_ends(void **state)
 	slices_of(q, at, spans);
 	for (size_t i = 0; i < SLICES; i++)
 		slice_has(&at[i], i < 2 ? BLAME_RIVAL : BLAME_COLLECTS, i < 2 ? 0.25e9 : 0.4e9);
-	diagnosis_cut(q, at, SLICES, &cut);
+	diagnosis_cut(q, at, SLICES, false, &cut);
 	assert_int_equal(cut.len, 2);
 	free_cut(&cut, at);
 }
@@ -993,7 +993,7 @@ static void a_piece_may_be_unknown(void **state)
 	slices_of(q, at, spans);
 	for (size_t i = 0; i < SLICES; i++)
 		slice_has(&at[i], i < 4 ? BLAME_COLLECTS : BLAME_OTHER, 0.5e9);
-	diagnosis_cut(q, at, SLICES, &cut);
+	diagnosis_cut(q, at, SLICES, false, &cut);
 	assert_int_equal(cut.len, 2);
 	assert_int_equal(cut.data[0].slow.len, 4);
 	assert_int_equal(cut.data[1].slow.len, SLICES - 4);
@@ -1016,7 +1016,7 @@ static void ends_of_plain_time_say_little(void **state)
 			slice_has(&at[i], end ? BLAME_SPREAD : BLAME_STOPPED, end ? 0.9e9 : 0.5e9);
 			q[i].by_steps = by_steps;
 		}
-		diagnosis_cut(q, at, SLICES, &cut);
+		diagnosis_cut(q, at, SLICES, false, &cut);
 		assert_int_equal(cut.len, by_steps ? 3 : 1);
 		free_cut(&cut, at);
 	}
@@ -1030,7 +1030,7 @@ static void without_any_cause_it_stays_whole(void **state)
 	struct blame_span spans[SLICES];
 	questions_t cut = {0};
 	slices_of(q, at, spans);
-	diagnosis_cut(q, at, SLICES, &cut);
+	diagnosis_cut(q, at, SLICES, false, &cut);
 	assert_int_equal(cut.len, 1);
 	assert_int_equal(cut.data[0].slow.len, SLICES);
 	vec_free(&cut.data[0].slow);

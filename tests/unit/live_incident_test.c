@@ -226,59 +226,19 @@ static void an_end_is_told_again_for_much_more(void **state)
 	assert_true(last()->told);
 }
 
-static void beside(double from_s, double to_s, enum cause cause)
-{
-	piece(from_s, to_s, cause);
-	parts.data[parts.len - 1].beside = true;
-}
-
-static void what_comes_to_it_has_a_row_beside_its_own(void **state)
+static void what_cost_nothing_and_has_no_cause_is_not_told(void **state)
 {
 	(void)state;
-	piece(100, 103, CAUSE_MEM_BANDWIDTH);
+	piece(100, 103, CAUSE_UNKNOWN);
+	parts.data[0].cost_ns = 0;
 	find_at(103, false);
-	piece(100, 110, CAUSE_MEM_BANDWIDTH);
-	beside(107, 110, CAUSE_PYTHON_GC);
-	find_at(110, false);
-	assert_string_equal(last()->cause, "python_gc");
-	assert_int_equal(last()->onset_ns, 107 * S);
-	assert_int_equal(last()->told_ns, 110 * S); /* then it was */
-	assert_int_equal(last()->caused_ns, 110 * S);
-	assert_true(last()->told && !last()->ended);
-	assert_int_equal(all.data[all.len - 2].told_ns, 102 * S); /* it goes on */
-	assert_false(all.data[all.len - 2].ended);
-	piece(100, 120, CAUSE_MEM_BANDWIDTH);
-	beside(107, 113, CAUSE_PYTHON_GC);
-	find_at(120, false);
-	assert_int_equal(last()->told_ns, 110 * S); /* the same row */
-	assert_int_equal(last()->end_ns, 113 * S);
-	assert_true(last()->ended);
-	piece(100, 130, CAUSE_MEM_BANDWIDTH);
-	beside(107, 113, CAUSE_PYTHON_GC);
-	beside(125, 130, CAUSE_INTERRUPTS);
-	find_at(130, false);
-	assert_string_equal(last()->cause, "interrupts");
-	assert_int_equal(last()->told_ns, 130 * S);
-	/* what is not found any more ends with what it came to */
-	piece(100, 131, CAUSE_MEM_BANDWIDTH);
-	find_at(132, true);
-	assert_string_equal(last()->cause, "interrupts");
-	assert_true(last()->ended && !last()->told);
-}
-
-static void of_very_many_beside_it_the_latest_have_rows(void **state)
-{
-	(void)state;
-	piece(100, 103, CAUSE_MEM_BANDWIDTH);
-	find_at(103, false);
-	for (size_t i = 0; i < 200; i++) {
-		double from = 110 + 10 * (double)i;
-		piece(100, from + 5, CAUSE_MEM_BANDWIDTH);
-		beside(from, from + 3, CAUSE_PYTHON_GC);
-		find_at(from + 5, false);
-		assert_int_equal(last()->onset_ns, (uint64_t)from * S);
-	}
-	assert_in_range(w.besides.len, 10, 100);
+	assert_int_equal(all.len, 0);
+	piece(100, 104, CAUSE_GPU_ERROR);
+	parts.data[0].cost_ns = 0;
+	find_at(104, false);
+	assert_int_equal(all.len, 1);
+	assert_true(last()->told);
+	assert_int_equal(last()->caused_ns, 104 * S);
 }
 
 int main(void)
@@ -292,8 +252,7 @@ int main(void)
 		T(a_cause_that_is_found_late_counts_from_then),
 		T(a_row_is_told_no_earlier_than_it_begins),
 		T(an_end_is_told_again_for_much_more),
-		T(what_comes_to_it_has_a_row_beside_its_own),
-		T(of_very_many_beside_it_the_latest_have_rows),
+		T(what_cost_nothing_and_has_no_cause_is_not_told),
 	};
 #undef T
 	return cmocka_run_group_tests(tests, NULL, NULL);
