@@ -60,17 +60,9 @@ static bool is_news_of_end(const struct live_incident *w, const struct m_inciden
 	return row->ended && !(row->cost_ns <= MORE_COST * w->ended_cost_ns);
 }
 
-/* What is rare, cost nothing and has no cause is an anomaly, and was told as one. */
-static bool is_nothing(const struct diagnosed *in)
-{
-	return in->blamed && in->cause.cause == CAUSE_UNKNOWN && !(in->cost_ns > 0);
-}
-
 static void take_found(struct live_incident *w, const struct diagnosed *in,
 		       const struct live_findings *f, bool ended)
 {
-	if (!w->known && is_nothing(in))
-		return;
 	struct m_incident row;
 	struct incident_texts texts;
 	const struct incident_said before = {.row = &w->row, .texts = &w->texts};
@@ -177,9 +169,8 @@ static const struct diagnosed *dearest(const struct diagnosis *found, uint64_t i
 	const struct diagnosed *ret = NULL;
 	for (size_t i = 0; i < found->incidents.len; i++) {
 		const struct diagnosed *in = &found->incidents.data[i];
-		if (in->id == id && !in->beside &&
-		    (!ret || in->blamed > ret->blamed ||
-		     (in->blamed == ret->blamed && in->cost_ns > ret->cost_ns)))
+		if (in->id == id && (!ret || in->blamed > ret->blamed ||
+				     (in->blamed == ret->blamed && in->cost_ns > ret->cost_ns)))
 			ret = in;
 	}
 	return ret;

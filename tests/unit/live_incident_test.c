@@ -226,21 +226,6 @@ static void an_end_is_told_again_for_much_more(void **state)
 	assert_true(last()->told);
 }
 
-static void what_cost_nothing_and_has_no_cause_is_not_told(void **state)
-{
-	(void)state;
-	piece(100, 103, CAUSE_UNKNOWN);
-	parts.data[0].cost_ns = 0;
-	find_at(103, false);
-	assert_int_equal(all.len, 0);
-	piece(100, 104, CAUSE_GPU_ERROR);
-	parts.data[0].cost_ns = 0;
-	find_at(104, false);
-	assert_int_equal(all.len, 1);
-	assert_true(last()->told);
-	assert_int_equal(last()->caused_ns, 104 * S);
-}
-
 int main(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, begin, end)
@@ -252,7 +237,6 @@ int main(void)
 		T(a_cause_that_is_found_late_counts_from_then),
 		T(a_row_is_told_no_earlier_than_it_begins),
 		T(an_end_is_told_again_for_much_more),
-		T(what_cost_nothing_and_has_no_cause_is_not_told),
 	};
 #undef T
 	return cmocka_run_group_tests(tests, NULL, NULL);
