@@ -37,9 +37,10 @@ struct job {
 	bool found;	   /* its marker is known: */
 	struct watch_marker marker;
 	uint64_t found_ns;
-	uint32_t count;	  /* of markers since the last step's end */
-	uint64_t step_ns; /* end of the last step, 0 = none yet */
-	bool sorted;	  /* the view's median is that of its history */
+	uint32_t count;	   /* of markers since the last step's end */
+	uint64_t step_ns;  /* end of the last step, 0 = none yet */
+	uint64_t first_ns; /* the first that came: none before it is told */
+	bool sorted;	   /* the view's median is that of its history */
 	struct live_steps_view view;
 };
 
@@ -351,6 +352,10 @@ static void end_step(struct watch_steps *w, struct job *j, uint64_t ns)
 {
 	struct live_steps_view *view = &j->view;
 	j->count = 0;
+	if (!j->step_ns)
+		j->first_ns = ns;
+	else if (ns < j->first_ns) /* rings are read one after the other: it came late */
+		return;
 	if (w->told.ended)
 		w->told.ended(w->told.ctx, view, ns, !j->step_ns);
 	if (j->step_ns && ns > j->step_ns) {

@@ -41,7 +41,9 @@ static struct job jobs[JOBS];
 static uint32_t strings;
 static uint64_t now_ns, told;
 static bool turned_down[OPS];
-static bool is_partial;	 /* some are */
+static bool is_partial; /* some are */
+static bool two_rings;	/* of what a batch has the later half comes first */
+static uint64_t first_end_ns;
 static uint32_t batches; /* calls of what was turned down come in one of 20 */
 
 static uint32_t text(const char *string)
@@ -65,6 +67,9 @@ static void on_end(void *ctx, const struct live_steps_view *of, uint64_t end_ns,
 	(void)ctx;
 	assert_true(of->pid >= PID && of->pid < PID + JOBS && end_ns < now_ns + 3000 * MS);
 	told += !first;
+	if (first)
+		first_end_ns = end_ns;
+	assert_true(end_ns >= first_end_ns || !two_rings);
 }
 
 static int begin(void **unused)
@@ -76,7 +81,7 @@ static int begin(void **unused)
 	now_ns = 1000 * MS;
 	told = strings = 0;
 	memset(turned_down, 0, sizeof(turned_down));
-	is_partial = false;
+	is_partial = two_rings = false;
 	text("");
 	uint32_t layer = text("torch"), backward = text("backward");
 	for (uint32_t i = 0; i < OPS; i++) {
@@ -130,12 +135,26 @@ static void put_step(uint32_t job)
 	jobs[job].done++;
 }
 
+/* The thread went to another CPU, whose ring is read before. */
+static void swap_halves(void)
+{
+	size_t half = b.calls.len / OPS / 2 * OPS, n = b.calls.len;
+	struct m_call *all = xcalloc(n + 1, sizeof(*all));
+	for (size_t i = 0; i < n; i++)
+		all[(i + n - half) % n] = b.calls.data[i];
+	if (n)
+		memcpy(b.calls.data, all, n * sizeof(*all));
+	free(all);
+}
+
 static void run(unsigned seconds)
 {
 	for (uint64_t until_ns = now_ns + seconds * 1000 * MS; now_ns < until_ns;) {
 		for (uint32_t i = 0; i < JOBS; i++)
 			while (jobs[i].there && jobs[i].next_ns < now_ns)
 				put_step(i);
+		if (two_rings)
+			swap_halves();
 		pass();
 		batches++;
 		now_ns += BATCH_NS;
@@ -275,14 +294,24 @@ static void one_alone_is_the_one_that_tells_most(void **unused)
 	assert_int_equal(one.pid, PID + 1);
 }
 
+static void no_step_ends_before_the_first(void **unused)
+{
+	(void)unused;
+	w = watch_steps_new(LIVE_JOBS);
+	watch_steps_tell(w, &(struct watch_steps_told){NULL, on_end});
+	two_rings = true;
+	start(0, 20 * MS);
+	run(20);
+	assert_true(told > 500 && first_end_ns);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(steps_of_each_job_are_counted),
-		TEST(what_a_budget_leaves_is_counted),
-		TEST(there_is_room_for_so_many),
+		TEST(steps_of_each_job_are_counted),	    TEST(no_step_ends_before_the_first),
+		TEST(what_a_budget_leaves_is_counted),	    TEST(there_is_room_for_so_many),
 		TEST(one_alone_is_the_one_that_tells_most),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
