@@ -73,16 +73,27 @@ print(os.getpid())
 WRITER = """
 import os, sys, time
 f = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
-length = lambda: os.stat(sys.argv[2]).st_size if sys.argv[2:] else 0
-before = length()
+times = lambda: os.stat(sys.argv[2]).st_size if sys.argv[2:] else 0
+before = times()
 for _ in range(%d):
     os.write(f, b"x" * (1 << 20))
     os.fsync(f)
 end = time.monotonic() + 30
-while sys.argv[2:] and length() < before + (4 << 20) and time.monotonic() < end:
+while sys.argv[2:] and times() < before + 4 and time.monotonic() < end:
     time.sleep(0.01)
 os.unlink(sys.argv[1])
 print(os.getpid(), flush=True)
+"""
+
+# The same blocks over and over: of files that grow side by side the disk may get what is next to
+# each other as one request, which is of who began it. Each time is a byte of the second file.
+REWRITER = """
+import os, sys
+f, n = (os.open(path, os.O_RDWR | os.O_CREAT) for path in sys.argv[1:3])
+while True:
+    os.pwrite(f, b"x" * (1 << 20), 0)
+    os.fsync(f)
+    os.write(n, b".")
 """
 
 
@@ -231,8 +242,8 @@ def disk_of(path):
 def _(t):
     disk = disk_of(t.dir)
     path = os.path.join(t.dir, "other")
-    other = t.start(["/usr/bin/python3", "-c", WRITER % 1000000, path])
-    t.wait_for(lambda: os.path.exists(path), "another that writes")
+    other = t.start(["/usr/bin/python3", "-c", REWRITER, path + ".data", path])
+    t.wait_for(lambda: os.path.exists(path) and os.path.getsize(path), "another that writes")
     rec, rows = record(t, ["/usr/bin/python3", "-c", WRITER % 20, os.path.join(t.dir, "own"), path])
     other.kill()
     pid = int(rec.ran.out)
