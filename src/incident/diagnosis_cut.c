@@ -103,13 +103,19 @@ static bool is_left_over(uint8_t cause)
 	return cause == CAUSE_UNKNOWN || cause == CAUSE_MEM_BANDWIDTH || cause == CAUSE_SLOW_CODE;
 }
 
+/* Whether a slice at an end says less than its neighbour. */
+static bool says_less(uint8_t end, uint8_t neighbour)
+{
+	return is_left_over(end) && neighbour != AS_USUAL && !is_left_over(neighbour);
+}
+
 /* Plain time begins and ends with a window, of which a part is as usual; but it is taken to be as
  * slow as the rest. So what is left over of the one at either end says nothing. */
 static void join_ends(uint8_t *cause, size_t n)
 {
-	if (n > 1 && is_left_over(cause[0]) && cause[1] != AS_USUAL)
+	if (n > 1 && says_less(cause[0], cause[1]))
 		cause[0] = cause[1];
-	if (n > 1 && is_left_over(cause[n - 1]) && cause[n - 2] != AS_USUAL)
+	if (n > 1 && says_less(cause[n - 1], cause[n - 2]))
 		cause[n - 1] = cause[n - 2];
 }
 

@@ -9,8 +9,8 @@
 #define LEAST_RATIO    0.05
 #define FIRST_STEPS    5 /* of a loop: libraries are loaded and kernels compiled in them */
 #define SLICES_MOST    100000
-#define LEAST_USUAL_NS 2e9	      /* to compare with */
-#define OF_AN_INCIDENT UINT32_MAX - 1 /* a loop's number that none has */
+#define LEAST_USUAL_NS 2e9		/* to compare with */
+#define OF_AN_INCIDENT (UINT32_MAX - 1) /* a loop's number that none has */
 #define COVERED	       0.5 /* of an incident's time: steps that have less of it do not stand for it */
 
 static bool is_beside(const struct diagnosing *x, uint64_t from_ns, uint64_t to_ns)

@@ -39,6 +39,8 @@ static int watch_rings(struct tracer *t, struct err *e)
 	struct epoll_event edge = {.events = EPOLLIN | EPOLLET}, level = {.events = EPOLLIN};
 	t->rings_epoll = epoll_create1(EPOLL_CLOEXEC);
 	t->rest_end = eventfd(0, EFD_CLOEXEC);
+	if (t->rings_epoll < 0 || t->rest_end < 0)
+		return err_set(e, EMFILE, "no descriptor is left");
 	int rc = epoll_ctl(t->rings_epoll, EPOLL_CTL_ADD, t->rest_end, &level);
 	for (size_t i = 0; !rc && i < t->ring_fds.len; i++)
 		rc = epoll_ctl(t->rings_epoll, EPOLL_CTL_ADD, t->ring_fds.data[i], &edge);

@@ -1,7 +1,8 @@
 /* tracer.h - one tracing session: BPF programs loaded, targets set, files probed.
  *
- * The only user of libbpf. Not thread-safe but for tracer_drain, which one other thread
- * may call. Everything found is told through struct tracer_events; nothing is printed. */
+ * The only user of libbpf. Not thread-safe but for tracer_drain and tracer_rest, which one other
+ * thread may call, and tracer_end_rests. Everything found is told through struct tracer_events;
+ * nothing is printed. */
 #pragma once
 
 #include <stdbool.h>
