@@ -386,6 +386,18 @@ def frozen_traces_are_offered(page):
 
 
 @test
+def a_trace_that_is_frozen_after_its_incident_was_opened_is_offered(page):
+    usual(page.agent)
+    page.agent.answers["freezes"] = {**freezes(), "files": []}
+    page.open("incidents/7")
+    page.wait(lambda: "Around it" in page.text(), "the incident")
+    assert "frozen" not in page.text(), page.text()
+    page.agent.answers["freezes"] = freezes()
+    page.wait(lambda: "The seconds around it were frozen: timeline and report" in page.text(), "it")
+    assert page.browser.run("document.querySelectorAll('a.freeze-page').length") == 1
+
+
+@test
 def ranks_tell_who_the_others_wait_for(page):
     usual(page.agent)
     page.agent.answers["jobs"] = {"jobs": [

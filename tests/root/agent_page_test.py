@@ -7,6 +7,7 @@ With EACGM_SCREENSHOTS=FOLDER pictures are left there."""
 
 import json
 import os
+import re
 import sys
 
 from agents import Agent, start_in
@@ -85,7 +86,9 @@ def look(reader, found, pid):
     reader.sees("all: ")
     reader.shot("flames")
     browser.run("history.back()")
-    reader.sees("The seconds around it were frozen")
+    # another incident of the busy machine may have been frozen just before, and has this one too
+    reader.t.wait_for(lambda: re.search(
+        "The seconds around it were frozen|Frozen [0-9]+ s before it", reader.text()), "a file")
     page = browser.run("document.querySelector('a.freeze-page').href")
     reader.t.wait_for(lambda: reader.a.status(page[page.index("/freezes/"):]) == 200, "its page", 90)
     browser.open(page + "#timeline")

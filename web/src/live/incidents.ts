@@ -124,7 +124,7 @@ function overview(got: Json): (HTMLElement | false | null)[] {
 export type Beside = (i: Json, now: number) => Promise<HTMLElement | null>;
 
 export function incidents(beside: Beside): Live {
-  const box = h("div"), back = h("p", null, h("a", { href: "#incidents" }, "all incidents"));
+  const box = h("div"), back = h("p", null, h("a", { href: "#incidents" }, "all incidents")), file = h("div");
   let shown = "", opened = "", near: Around | null = null;
 
   async function open(got: Json, id: string): Promise<void> {
@@ -132,8 +132,10 @@ export function incidents(beside: Beside): Live {
     if (!i) { add(clear(box), [back, note(`There is no incident ${id}: the agent keeps the last 64.`)]); near = null; return; }
     if (!near || opened !== id) near = around(i);
     const text = JSON.stringify(i);
+    const told = await beside(i, now); // it may be written after the incident was opened
+    if (opened !== id || (told?.textContent ?? "") !== file.textContent) add(clear(file), [told]);
     if (opened !== id || shown !== text) {
-      const odd = anomaliesOf(i, got.anomalies, now), file = await beside(i, now);
+      const odd = anomaliesOf(i, got.anomalies, now);
       add(clear(box), [back, incidentCard(i, (t) => `${ns(Math.max(0, now - t))} ago`), file,
         ...stacksOf(i, now), near.element,
         odd.length ? section("Anomalies in it", anomalyTable(odd, now)) : null]);
