@@ -45,8 +45,7 @@ struct diagnosis {
 
 struct diagnosis_options {
 	bool each; /* steps are blamed one by one as well */
-	/* What comes to a cause that stands is an incident too, within the other one's time. Rows
-	 * that are told while a job runs have no place for it. */
+	/* What comes to a cause that stands is an incident too, within the other one's time. */
 	bool besides;
 	bool no_walk; /* a wait is put down to itself, whoever ended it: for comparison */
 	/* How many pieces paths have, of all incidents together; 0: none are made. Those that cost

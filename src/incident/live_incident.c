@@ -8,6 +8,7 @@
 #define USUAL_NS  2000000000ULL /* before an incident: with less there is nothing to compare */
 #define MORE_COST 1.2		/* what is told again, that went on after its end */
 #define PIECE_NS  1000000000ULL /* how well it is known where a piece begins, at best */
+#define BESIDES	  8		/* causes that are told beside those of an incident */
 
 void live_incident_begin(struct live_incident *ret, uint64_t id, uint64_t told_ns)
 {
@@ -17,6 +18,19 @@ void live_incident_begin(struct live_incident *ret, uint64_t id, uint64_t told_n
 void live_incident_free(struct live_incident *w)
 {
 	incident_texts_free(&w->texts);
+	for (size_t i = 0; i < w->besides.len; i++)
+		incident_texts_free(&w->besides.data[i].texts);
+	vec_free(&w->besides);
+}
+
+/* A time that is no key of one of its rows so far, from that on. */
+static uint64_t free_key(const struct live_incident *w, uint64_t told_ns)
+{
+	uint64_t ret = told_ns;
+	for (size_t i = 0; i < w->besides.len; i++)
+		if (w->besides.data[i].row.told_ns >= ret)
+			ret = w->besides.data[i].row.told_ns + 1;
+	return ret > w->told_ns ? ret : w->told_ns + 1;
 }
 
 bool live_incident_has_cause(const struct live_incident *w)
@@ -158,7 +172,7 @@ static void begin_row(struct live_incident *w, const struct diagnosed *in)
 	w->ended_cost_ns = -1;
 	w->caused_ns = 0;
 	w->from_ns = in->onset_ns;
-	w->told_ns = in->told_ns > w->told_ns ? in->told_ns : w->told_ns + 1; /* a key */
+	w->told_ns = free_key(w, in->told_ns);
 }
 
 /* ---- pieces ---- */
@@ -169,8 +183,9 @@ static const struct diagnosed *dearest(const struct diagnosis *found, uint64_t i
 	const struct diagnosed *ret = NULL;
 	for (size_t i = 0; i < found->incidents.len; i++) {
 		const struct diagnosed *in = &found->incidents.data[i];
-		if (in->id == id && (!ret || in->blamed > ret->blamed ||
-				     (in->blamed == ret->blamed && in->cost_ns > ret->cost_ns)))
+		if (in->id == id && !in->beside &&
+		    (!ret || in->blamed > ret->blamed ||
+		     (in->blamed == ret->blamed && in->cost_ns > ret->cost_ns)))
 			ret = in;
 	}
 	return ret;
@@ -199,7 +214,8 @@ static const struct diagnosed *piece_of_row(const struct diagnosis *found,
 	const struct diagnosed *ret = NULL;
 	for (size_t i = 0; i < found->incidents.len; i++) {
 		const struct diagnosed *in = &found->incidents.data[i];
-		if (in->id == w->id && in->onset_ns + known_within_ns(in) > w->from_ns &&
+		if (in->id == w->id && !in->beside &&
+		    in->onset_ns + known_within_ns(in) > w->from_ns &&
 		    in->onset_ns < w->row.end_ns && in->end_ns > w->row.onset_ns &&
 		    (!ret || onsets_apart_ns(in, &w->row) < onsets_apart_ns(ret, &w->row)))
 			ret = in;
@@ -213,7 +229,7 @@ static const struct diagnosed *piece_behind(const struct diagnosis *found, uint6
 {
 	for (size_t i = 0; i < found->incidents.len; i++) {
 		const struct diagnosed *in = &found->incidents.data[i];
-		if (in->id == id && in->blamed && in->onset_ns + PIECE_NS > end_ns &&
+		if (in->id == id && !in->beside && in->blamed && in->onset_ns + PIECE_NS > end_ns &&
 		    in->end_ns >= in->onset_ns + PIECE_NS)
 			return in;
 	}
@@ -237,7 +253,74 @@ static const struct diagnosed *piece_to_tell(struct live_incident *w, const stru
 	return in;
 }
 
-void live_incident_find(struct live_incident *w, const struct live_findings *f)
+/* ---- what came beside ---- */
+
+/* NULL: it was not found before. */
+static struct live_beside *known_beside(struct live_incident *w, const struct diagnosed *in)
+{
+	for (size_t i = 0; i < w->besides.len; i++) {
+		struct live_beside *b = &w->besides.data[i];
+		const struct incident_said said = {.row = &b->row, .texts = &b->texts};
+		if (in->onset_ns < b->row.end_ns + PIECE_NS &&
+		    b->row.onset_ns < in->end_ns + PIECE_NS &&
+		    !strcmp(incident_text(&said, b->row.cause), cause_id(in->cause.cause)))
+			return b;
+	}
+	return NULL;
+}
+
+static void put_beside(const struct live_findings *f, struct live_beside *b, bool is_new)
+{
+	bool news = is_new || (b->row.ended && !b->told_end);
+	b->told_end |= b->row.ended;
+	f->put(f->ctx, &(struct incident_said){.row = &b->row, .texts = &b->texts}, news);
+}
+
+/* It is over where a second of what it came to followed. */
+static bool beside_is_over(const struct live_incident *w, const struct diagnosed *in,
+			   const struct live_findings *f)
+{
+	const struct diagnosed *to = diagnosis_came_to(f->found, in);
+	return !lasts(w, f) || (to && in->end_ns + PIECE_NS <= to->end_ns);
+}
+
+static void tell_beside(struct live_incident *w, const struct diagnosed *in,
+			const struct live_findings *f)
+{
+	struct live_beside *b = known_beside(w, in);
+	bool is_new = !b;
+	if (is_new && w->besides.len == BESIDES)
+		return;
+	if (!is_new && f->begin_ns + USUAL_NS > b->row.onset_ns)
+		return; /* its beginning is not looked at any more */
+	uint64_t key = is_new ? free_key(w, in->told_ns) : b->row.told_ns;
+	if (is_new) {
+		b = vec_push(&w->besides);
+		b->caused_ns = f->now_ns;
+	}
+	incident_texts_free(&b->texts);
+	incident_to_row(&b->row, &b->texts, in, f->t, b->caused_ns, beside_is_over(w, in, f));
+	b->row.told_ns = key;
+	put_beside(f, b, is_new);
+}
+
+static void tell_besides(struct live_incident *w, const struct live_findings *f)
+{
+	for (size_t i = 0; i < f->found->incidents.len; i++) {
+		const struct diagnosed *in = &f->found->incidents.data[i];
+		if (in->id == w->id && in->beside && in->blamed)
+			tell_beside(w, in, f);
+	}
+	for (size_t i = 0; i < w->besides.len && !lasts(w, f); i++) {
+		struct live_beside *b = &w->besides.data[i];
+		if (b->row.ended)
+			continue;
+		b->row.ended = true;
+		put_beside(f, b, false);
+	}
+}
+
+static void tell_pieces(struct live_incident *w, const struct live_findings *f)
 {
 	const struct diagnosed *in = piece_to_tell(w, f);
 	for (;;) {
@@ -250,4 +333,10 @@ void live_incident_find(struct live_incident *w, const struct live_findings *f)
 		begin_row(w, next);
 		in = next;
 	}
+}
+
+void live_incident_find(struct live_incident *w, const struct live_findings *f)
+{
+	tell_pieces(w, f);
+	tell_besides(w, f);
 }

@@ -1,9 +1,18 @@
 /* live_incident.h - the rows of one incident while it goes on. It is diagnosed again and again;
- * each piece that a diagnosis cuts it into has a row of its own, which later ones of the piece take
- * the place of. When that is done, and of what, is the caller's (session/session_diagnose.h). */
+ * each piece that a diagnosis cuts it into, and what comes beside its cause, has a row of its own,
+ * which later ones of the piece take the place of. When that is done, and of what, is the caller's
+ * (session/session_diagnose.h). */
 #pragma once
 
 #include "incident/incident_row.h"
+
+/* What came to a cause that stands, and is told beside it. */
+struct live_beside {
+	uint64_t caused_ns; /* when it was found first */
+	bool told_end;
+	struct m_incident row;
+	struct incident_texts texts;
+};
 
 struct live_incident {
 	uint64_t id;
@@ -15,6 +24,7 @@ struct live_incident {
 	double ended_cost_ns; /* when it was told last that it is over; below 0: it was not */
 	struct m_incident row;
 	struct incident_texts texts;
+	VEC(struct live_beside) besides; /* with keys of their own */
 };
 
 /* What was found, and what is made of it. */

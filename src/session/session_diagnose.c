@@ -251,7 +251,8 @@ static void diagnose(struct session_diagnose *d, uint64_t now_ns)
 	list_anomalies(d, &list, now_ns);
 	timeline_make(&timeline, s, &(struct timeline_options){.demangle = demangle});
 	steps_make(&steps, s, NULL);
-	diagnosis_make(&found, s, &timeline, &steps, &list, &(struct diagnosis_options){0});
+	diagnosis_make(&found, s, &timeline, &steps, &list,
+		       &(struct diagnosis_options){.besides = true});
 	tell_found(d, &found, s->tables, begin_ns, now_ns);
 	diagnosis_free(&found);
 	steps_free(&steps);

@@ -123,6 +123,86 @@ static void what_goes_on_has_one_row(void **state)
 	assert_false(last()->told);
 }
 
+static const struct said *last_of(enum cause cause)
+{
+	const struct said *ret = NULL;
+	for (size_t i = 0; i < all.len; i++)
+		if (!strcmp(all.data[i].cause, cause_id(cause)))
+			ret = &all.data[i];
+	assert_non_null(ret);
+	return ret;
+}
+
+static void beside(double from_s, double to_s, enum cause cause)
+{
+	piece(from_s, to_s, cause);
+	parts.data[parts.len - 1].beside = true;
+}
+
+/* It has its own row and its own end; the row of what stands goes on as if it were not there. */
+static void what_comes_beside_has_a_row_of_its_own(void **state)
+{
+	(void)state;
+	piece(100, 103, CAUSE_CPU_CONTENTION);
+	find_at(103, false);
+	piece(100, 110, CAUSE_CPU_CONTENTION);
+	beside(106, 110, CAUSE_PYTHON_GC);
+	find_at(110, false);
+	assert_int_equal(all.len, 3);
+	struct said gc = *last_of(CAUSE_PYTHON_GC);
+	assert_true(gc.told && !gc.ended && gc.onset_ns == 106 * S && gc.caused_ns == 110 * S);
+	assert_int_not_equal(gc.told_ns, last_of(CAUSE_CPU_CONTENTION)->told_ns);
+	piece(100, 111, CAUSE_CPU_CONTENTION);
+	beside(106, 111, CAUSE_PYTHON_GC);
+	find_at(111, false);
+	assert_false(last_of(CAUSE_PYTHON_GC)->told); /* that it lasts is no news */
+	piece(100, 114, CAUSE_CPU_CONTENTION);
+	beside(106, 112, CAUSE_PYTHON_GC);
+	find_at(114, false);
+	gc = *last_of(CAUSE_PYTHON_GC);
+	assert_true(gc.told && gc.ended && gc.end_ns == 112 * S && gc.caused_ns == 110 * S);
+	assert_false(last_of(CAUSE_CPU_CONTENTION)->ended);
+	piece(100, 120, CAUSE_CPU_CONTENTION);
+	beside(106, 112, CAUSE_PYTHON_GC);
+	beside(116, 120, CAUSE_PYTHON_GC); /* once more: another row */
+	find_at(120, false);
+	assert_true(last_of(CAUSE_PYTHON_GC)->told_ns > gc.told_ns);
+	find_at(121, true); /* all is over, and nothing is found any more */
+	assert_true(last_of(CAUSE_PYTHON_GC)->ended && last_of(CAUSE_PYTHON_GC)->told);
+	assert_true(last_of(CAUSE_CPU_CONTENTION)->ended);
+	size_t n = all.len;
+	find_at(122, true);
+	for (size_t i = n; i < all.len; i++)
+		assert_false(all.data[i].told);
+}
+
+/* The keys of rows differ, whatever comes in which order. */
+static void keys_are_of_one_row(void **state)
+{
+	(void)state;
+	piece(100, 104, CAUSE_CPU_CONTENTION);
+	beside(101, 104, CAUSE_PYTHON_GC); /* told at the same time */
+	beside(101, 104, CAUSE_STOPPED);
+	find_at(104, false);
+	piece(100, 106, CAUSE_CPU_CONTENTION);
+	piece(106, 110, CAUSE_SLOW_CODE); /* and another piece follows */
+	find_at(110, false);
+	for (size_t i = 0; i < all.len; i++)
+		for (size_t k = 0; k < i; k++)
+			assert_true((all.data[i].told_ns == all.data[k].told_ns) ==
+				    !strcmp(all.data[i].cause, all.data[k].cause));
+}
+
+static void no_more_than_have_room(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		beside(101 + 5 * i, 103 + 5 * i, CAUSE_PYTHON_GC);
+	piece(100, 210, CAUSE_CPU_CONTENTION);
+	find_at(210, false);
+	assert_int_equal(w.besides.len, 8);
+}
+
 static void what_begins_when_it_is_told_is_told_later(void **state)
 {
 	(void)state;
@@ -231,6 +311,9 @@ int main(void)
 #define T(test) cmocka_unit_test_setup_teardown(test, begin, end)
 	const struct CMUnitTest tests[] = {
 		T(what_goes_on_has_one_row),
+		T(what_comes_beside_has_a_row_of_its_own),
+		T(keys_are_of_one_row),
+		T(no_more_than_have_room),
 		T(what_begins_when_it_is_told_is_told_later),
 		T(what_it_goes_on_as_has_a_row_of_its_own),
 		T(what_was_something_else_ends),
