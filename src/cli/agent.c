@@ -276,14 +276,22 @@ static void count_incident(struct agent_causes *c, const char *cause, double cos
 	c->rows[i].cost_s += isfinite(cost_ns) ? cost_ns * 1e-9 : 0;
 }
 
+/* An incident has a row for each of its pieces. */
+static bool is_same_row(const json_t *a, const json_t *b)
+{
+	static const char *const key[] = {"id", "pid", "told_ns"};
+	for (size_t i = 0; i < sizeof(key) / sizeof(key[0]); i++)
+		if (!json_equal(json_object_get(a, key[i]), json_object_get(b, key[i])))
+			return false;
+	return true;
+}
+
 /* Likewise: a row takes the place of the one before it. */
 static void keep_incident(json_t *list, const struct incident_said *told)
 {
 	json_t *kept = incident_json(told);
-	json_int_t id = (json_int_t)told->row->id;
 	size_t i = 0;
-	while (i < json_array_size(list) &&
-	       json_integer_value(json_object_get(json_array_get(list, i), "id")) != id)
+	while (i < json_array_size(list) && !is_same_row(json_array_get(list, i), kept))
 		i++;
 	if (i < json_array_size(list)) {
 		json_array_set_new(list, i, kept);
@@ -303,6 +311,7 @@ static void push_incident(struct agent *a, const struct incident_said *told, con
 		a->events,
 		&(struct otlp_incident){
 			.id = row->id,
+			.told_ns = row->told_ns,
 			.onset_ns = row->onset_ns,
 			.end_ns = row->end_ns,
 			.pid = row->pid,

@@ -106,13 +106,18 @@ static json_t *evidence(const struct mcp *m, const json_t *arguments)
 	json_t *no = NULL, *answer = asked(m, false, "/api/v1/incidents", &status, &no);
 	if (!answer)
 		return no;
-	json_t *found = NULL, *incident;
+	json_t *found = json_array(), *incident;
 	size_t i;
 	json_array_foreach (json_object_get(answer, "incidents"), i, incident)
 		if (json_equal(json_object_get(incident, "id"), id))
-			found = json_incref(incident);
+			json_array_append(found, incident);
 	json_decref(answer);
-	return found ? said(found, false) : failed("there is no incident of that id");
+	size_t n = json_array_size(found);
+	json_t *ret = n > 1 ? json_pack("{s:O}", "incidents", found)
+		      : n   ? json_incref(json_array_get(found, 0))
+			    : NULL;
+	json_decref(found);
+	return ret ? said(ret, false) : failed("there is no incident of that id");
 }
 
 static json_t *freeze_trace(const struct mcp *m, const json_t *arguments)
@@ -140,7 +145,7 @@ static const struct tool {
 	 incidents, false, false},
 	{"evidence",
 	 "All that is known of one incident: the evidence for its cause, whose the lost time was, "
-	 "what else was likely.",
+	 "what else was likely. One whose cause changed has several pieces.",
 	 evidence, false, true},
 	{"freeze_trace",
 	 "Writes the trace of the last seconds into a recording on this host, for 'eacgm report'. "

@@ -32,6 +32,7 @@ struct span {
 	char name[96];
 	char what[32]; /* a step's kind, a collective's layer */
 	/* of an incident: */
+	uint64_t told_ns;
 	double cost_ns, confidence;
 	char cause[32];
 };
@@ -47,7 +48,7 @@ enum log_kind { LOG_INCIDENT, LOG_ERROR, LOG_WARNING };
 struct log {
 	uint64_t time_ns, seen_ns;
 	enum log_kind kind;
-	uint64_t id;
+	uint64_t id, told_ns; /* of an incident */
 	uint32_t pid, culprit_pid;
 	bool ended;
 	double cost_ns, confidence;
@@ -238,6 +239,7 @@ static void put_incident_span(struct otlp_events *e, const struct otlp_incident 
 	struct span to = {.start_ns = i->onset_ns,
 			  .end_ns = i->end_ns,
 			  .number = i->id,
+			  .told_ns = i->told_ns,
 			  .pid = i->pid,
 			  .bytes = -1,
 			  .cost_ns = i->cost_ns,
@@ -254,6 +256,7 @@ void otlp_events_incident(struct otlp_events *e, const struct otlp_incident *i)
 	struct log l = {.time_ns = i->onset_ns,
 			.seen_ns = monotonic_ns(),
 			.id = i->id,
+			.told_ns = i->told_ns,
 			.pid = i->pid,
 			.culprit_pid = i->culprit_pid,
 			.ended = i->ended,
@@ -285,6 +288,11 @@ static void ids_of(struct ids *ret, uint64_t seed, enum span_kind kind, uint64_t
 	memcpy(ret->span, words + 2, SPAN_BYTES);
 	ret->trace[0] |= 1; /* all zeros are none */
 	ret->span[0] |= 1;
+}
+
+static uint64_t incident_key(uint64_t id, uint64_t told_ns)
+{
+	return hash_u64(id) ^ told_ns;
 }
 
 static ProtobufCBinaryData bytes_of(struct otlp_arena *a, const uint8_t *data, size_t n)
@@ -356,7 +364,7 @@ static void pack_log(struct buf *ret, struct otlp_arena *a, const struct log *l,
 		otlp_put_text(a, &attributes, "eacgm.of", l->of);
 	} else {
 		put_incident_attributes(a, &attributes, l);
-		ids_of(&ids, seed, INCIDENT, l->pid, l->id);
+		ids_of(&ids, seed, INCIDENT, l->pid, incident_key(l->id, l->told_ns));
 		r.trace_id = bytes_of(a, ids.trace, TRACE_BYTES);
 		r.span_id = bytes_of(a, ids.span, SPAN_BYTES);
 	}
@@ -393,7 +401,8 @@ size_t otlp_events_write_logs(struct otlp_events *e, struct buf *ret,
 
 static uint64_t what_of(enum span_kind kind, const struct span *s)
 {
-	return kind == INCIDENT ? s->number : hash_u64(s->start_ns) ^ s->tid;
+	return kind == INCIDENT ? incident_key(s->number, s->told_ns)
+				: hash_u64(s->start_ns) ^ s->tid;
 }
 
 /* What is under way while lists are packed. */

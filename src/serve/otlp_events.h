@@ -21,6 +21,7 @@ void otlp_events_free(struct otlp_events *e);
 /* Strings are borrowed; NULL or "": not known. */
 struct otlp_incident {
 	uint64_t id, onset_ns, end_ns;
+	uint64_t told_ns;	   /* tells the pieces of an incident apart */
 	uint32_t pid, culprit_pid; /* 0: none */
 	bool ended;
 	double cost_ns, confidence; /* confidence 0 to 1 */

@@ -99,6 +99,15 @@ def its_tools_tell_what_the_agent_answers(_):
 
 
 @test
+def all_pieces_of_an_incident_are_evidence(_):
+    pieces = [{**INCIDENT, "told_ns": 5}, {**INCIDENT, "told_ns": 9, "cause": "gc"}]
+    answers = {("GET", "/api/v1/incidents"): (200, {"incidents": [{"id": 8}, *pieces]})}
+    with agent(answers) as (address, _asked):
+        assert call(address, "evidence", id=7)["structuredContent"] == {"incidents": pieces}
+        assert call(address, "evidence", id=8)["structuredContent"] == {"id": 8}
+
+
+@test
 def what_cannot_be_is_said_to_the_assistant(_):
     with agent() as (address, _asked):
         for arguments in ({"id": 9}, {"id": "7"}, {}):

@@ -1,5 +1,6 @@
 // incidents.ts - what an agent found: a list, and of the one that is opened all that is known, with
-// the series around it. "#incidents/12" is number 12.
+// the series around it. "#incidents/12" is number 12; one whose cause changed has pieces with links of
+// their own, "#incidents/12-4242-987654321".
 import { chart, type Chart } from "../chart";
 import type { Counters, Json, Series } from "../data";
 import { add, clear, h, note, section } from "../dom";
@@ -81,10 +82,13 @@ function around(i: Json): { element: HTMLElement; update: (i: Json, all: Counter
 
 type Around = ReturnType<typeof around>;
 
+/** What tells rows apart: an incident has one for each of its pieces. */
+const keyOf = (i: Json): string => `${i.id}-${i.pid}-${i.told_ns}`;
+
 /** What an incident is in a list: one line that opens it. */
 function line(i: Json, now: number): HTMLElement {
   const lost = i.cost_ns > 0 ? `, ${ns(i.cost_ns)} lost` : "";
-  return h("li", null, h("a", { href: `#incidents/${i.id}`, class: "incident-link" }, i.what || i.cause || "unknown"),
+  return h("li", null, h("a", { href: `#incidents/${keyOf(i)}`, class: "incident-link" }, i.what || i.cause || "unknown"),
     h("span", { class: "note" }, ` ${ns(Math.max(0, now - i.onset_ns))} ago for ${ns(endOf(i, now) - i.onset_ns)}`
       + `${i.ended ? "" : ", not over"}${lost}${i.confidence !== null ? `, confidence ${percent(i.confidence)}` : ""}`));
 }
@@ -128,7 +132,7 @@ export function incidents(beside: Beside): Live {
   let shown = "", opened = "", near: Around | null = null;
 
   async function open(got: Json, id: string): Promise<void> {
-    const i = (got.incidents as Json[]).find((v) => String(v.id) === id), now = got.now_ns;
+    const i = (got.incidents as Json[]).find((v) => keyOf(v) === id || String(v.id) === id), now = got.now_ns;
     if (!i) { add(clear(box), [back, note(`There is no incident ${id}: the agent keeps the last 64.`)]); near = null; return; }
     if (!near || opened !== id) near = around(i);
     const text = JSON.stringify(i);
