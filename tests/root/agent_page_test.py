@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+import time
 
 from agents import Agent, start_in
 from harness import PYTHON, ROOT, expect, main, needs_torch, skip, test
@@ -32,7 +33,7 @@ class Reader:
 
     def sees(self, text, selector="main", seconds=60):
         self.t.wait_for(lambda: text in self.text(selector),
-                        "%r in: %s" % (text, self.text(selector)[:600]), seconds)
+                        lambda: "%r in: %s" % (text, self.text(selector)[:600]), seconds)
         return self.text(selector)
 
     def clicks(self, selector):
@@ -52,7 +53,12 @@ def incident_of(a, pid):
             i["cause"] not in ("", "unknown")]
 
 
-@test("an injected fault, from the page's first view to its cause and its timeline", 300)
+def steps_of(a, pid):
+    job = [j for j in json.loads(a.get("/api/v1/jobs")[0])["jobs"] if j["pid"] == pid]
+    return job and job[0]["steps"] and job[0]["steps"]["count"]
+
+
+@test("an injected fault, from the page's first view to its cause and its timeline", 480)
 def _(t):
     needs_torch()
     if not chromium.find():
@@ -60,8 +66,17 @@ def _(t):
     a = Agent(t, "--detect", "--freeze", t.path("freezes"), "--freeze-after", "2s")
     if "<html" not in a.get("/", Accept="text/html")[0]:
         skip("this eacgm was built without the page")
-    job = start_in(t, a.group, PYTHON, JOB, "250", "60", "75")
-    found = t.wait_for(lambda: incident_of(a, job.pid), "an incident: %s" % a.said(), 200)[0]
+    slow = t.path("slow")
+    job = start_in(t, a.group, PYTHON, JOB, "400", RHYTHM_SLOW=slow)
+    t.wait_for(lambda: a.samples()["eacgm_learning"] == [({}, 0)], a.said, 120)
+    t.wait_for(lambda: steps_of(a, job.pid), a.said, 60)
+    open(slow, "w").close()
+    time.sleep(12)
+    os.unlink(slow)
+    slow_at = time.monotonic_ns() - 12e9
+    found = t.wait_for(lambda: [i for i in incident_of(a, job.pid) if i["end_ns"] > slow_at],
+                       lambda: "an incident since %d: %s\n%s" % (
+                           slow_at, a.said(), a.get("/api/v1/incidents")[0]), 150)[0]
     t.wait_for(lambda: json.loads(a.get("/api/v1/freezes")[0])["files"], "a frozen trace")
     with chromium.Chromium(1400, 1000) as browser:
         look(Reader(t, a, browser), found, job.pid)
@@ -75,7 +90,7 @@ def look(reader, found, pid):
     reader.sees("rhythm_job.py (%d)" % pid)
     reader.clicks("#tab-incidents")
     reader.sees(found["what"])
-    reader.clicks("a[href='#incidents/%d']" % found["id"])
+    reader.clicks("a[href='#incidents/%d-%d-%d']" % (found["id"], found["pid"], found["told_ns"]))
     text = reader.sees("Around it")
     for told in (found["what"], found["advice"], found["evidence"][0], "process %d" % pid):
         expect(told in text, (told, text))

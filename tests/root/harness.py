@@ -257,10 +257,11 @@ class Test:
         return p.recording
 
     def wait_for(self, condition, what, seconds=20):
+        """what: told where it does not come; where it is a function, what that returns then."""
         end = min(time.monotonic() + seconds * SLOW, self.deadline)
         while not (met := condition()):
             if time.monotonic() > end:
-                raise TimedOut("waited for: %s" % what)
+                raise TimedOut("waited for: %s" % (what() if callable(what) else what))
             time.sleep(0.02)
         return met
 

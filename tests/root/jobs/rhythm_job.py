@@ -2,7 +2,8 @@
 """rhythm_job.py - a training of PyTorch on the CPU whose operators take a known time: they are its
 own, and sleep. Eight times as long from second FROM to second TO of the loop; with `prepare`, a
 function of its own runs for as long instead, before each step. The loop begins when the file that
-$RHYTHM_AFTER names is there, if it names one, and ends early when that of $RHYTHM_UNTIL is.
+$RHYTHM_AFTER names is there, if it names one, and ends early when that of $RHYTHM_UNTIL is. It is
+slow, too, while that of $RHYTHM_SLOW is there.
 
 usage: rhythm_job.py SECONDS [FROM TO [prepare]]; prints on CLOCK_MONOTONIC, in ns, when it was slow, and how
 many steps there were."""
@@ -49,11 +50,19 @@ torch.set_num_threads(1)
 x = torch.randn(16, 16, requires_grad=True)
 optimizer = torch.optim.SGD([x], lr=1e-3)
 after, until = os.environ.get("RHYTHM_AFTER"), os.environ.get("RHYTHM_UNTIL")
+slow_while = os.environ.get("RHYTHM_SLOW")
+
+
+def is_slow():
+    return (slow_from <= time.monotonic() - begin < slow_to or
+            (slow_while and os.path.exists(slow_while)))
+
+
 while after and not os.path.exists(after):
     time.sleep(0.02)
 steps, begin = 0, time.monotonic()
 while time.monotonic() < begin + seconds and not (until and os.path.exists(until)):
-    slow = FACTOR if slow_from <= time.monotonic() - begin < slow_to else 1
+    slow = FACTOR if is_slow() else 1
     if slow > 1:
         slow_ns.append(time.monotonic_ns())
         if prepares:
