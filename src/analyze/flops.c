@@ -149,19 +149,11 @@ struct work_call *flops_find_call(const struct job *j, uint32_t thread, uint64_t
 
 /* ---- kernels ---- */
 
-/* Kernels that multiply float32 on tensor cores: of cuDNN and cuBLAS ("tf32f32", "s1688gemm"),
- * CUTLASS ("tensorop") and cuBLAS for Hopper ("nvjet"). */
-static bool is_tensor_kernel(const char *name)
-{
-	return strstr(name, "tf32") || strstr(name, "1688") || strstr(name, "tensorop") ||
-	       strstr(name, "nvjet");
-}
-
 static void note_kernel(const struct job *j, struct work_call *c, uint32_t name)
 {
 	c->on_device = true;
 	if (c->work.format == FORMAT_F32 &&
-	    is_tensor_kernel(strtab_get(&j->t->strings, name, NULL)))
+	    flops_kernel_is_tensor(strtab_get(&j->t->strings, name, NULL)))
 		c->work.format = FORMAT_TF32;
 }
 
@@ -429,12 +421,18 @@ static int compare_others(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
+static const char *string_of(void *tables, uint32_t number)
+{
+	const struct rec_tables *t = tables;
+	return strtab_get(&t->strings, number, NULL);
+}
+
 static bool make_probes(struct job *j)
 {
 	bool any = false;
 	j->probes = xcalloc(j->t->probes.len + 1, sizeof(*j->probes));
 	for (size_t i = 0; i < j->t->probes.len; i++) {
-		flops_probe_make(&j->probes[i], j->t, &j->t->probes.data[i]);
+		flops_probe_make(&j->probes[i], string_of, (void *)j->t, &j->t->probes.data[i]);
 		any |= j->probes[i].kind != FLOPS_NONE;
 	}
 	return any;

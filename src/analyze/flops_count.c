@@ -52,9 +52,10 @@ static void read_letter(struct flops_probe *p, const char *symbol)
 	p->is_complex = gemm[-1] == 'C' || gemm[-1] == 'Z';
 }
 
-void flops_probe_make(struct flops_probe *ret, const struct rec_tables *t, const struct m_probe *p)
+void flops_probe_make(struct flops_probe *ret, const char *(*string)(void *ctx, uint32_t number),
+		      void *ctx, const struct m_probe *p)
 {
-	const char *role = strtab_get(&t->strings, p->role, NULL);
+	const char *role = string(ctx, p->role);
 	*ret = (struct flops_probe){0};
 	memset(ret->arg, -1, sizeof(ret->arg));
 	for (int i = FLOPS_NONE + 1; i < FLOPS_KINDS; i++)
@@ -64,10 +65,18 @@ void flops_probe_make(struct flops_probe *ret, const struct rec_tables *t, const
 		return;
 	for (int i = 0; i < p->nargs && i < MODEL_MAX_ARGS; i++)
 		for (int k = 0; k < FLOPS_ARGS; k++)
-			if (!strcmp(strtab_get(&t->strings, p->arg_names[i], NULL), arg_names[k]))
+			if (!strcmp(string(ctx, p->arg_names[i]), arg_names[k]))
 				ret->arg[k] = (int8_t)i;
 	if (ret->kind == FLOPS_GEMM)
-		read_letter(ret, strtab_get(&t->strings, p->symbol, NULL));
+		read_letter(ret, string(ctx, p->symbol));
+}
+
+/* Of cuDNN and cuBLAS ("tf32f32", "s1688gemm"), CUTLASS ("tensorop") and cuBLAS for Hopper
+ * ("nvjet"). */
+bool flops_kernel_is_tensor(const char *name)
+{
+	return strstr(name, "tf32") || strstr(name, "1688") || strstr(name, "tensorop") ||
+	       strstr(name, "nvjet");
 }
 
 /* ---- arguments ---- */

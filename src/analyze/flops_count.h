@@ -92,8 +92,12 @@ struct flops_work {
 	bool known;	 /* false: a shape is missing, the others are 0 */
 };
 
-/* From the probe's role and the names of its arguments. */
-void flops_probe_make(struct flops_probe *ret, const struct rec_tables *t, const struct m_probe *p);
+/* From the probe's role and the names of its arguments. string: the text of a number in a row,
+ * never NULL. */
+void flops_probe_make(struct flops_probe *ret, const char *(*string)(void *ctx, uint32_t number),
+		      void *ctx, const struct m_probe *p);
+/* Whether a kernel multiplies float32 on tensor cores, by its name. */
+bool flops_kernel_is_tensor(const char *name);
 
 /* The work of a call of that probe, whose kind is not FLOPS_NONE. */
 void flops_count(struct flops_work *ret, const struct flops_probe *p, const struct m_call *c);

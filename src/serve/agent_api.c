@@ -9,6 +9,7 @@
 #include "base/map64.h"
 #include "base/utf8.h"
 #include "events/metric.h"
+#include "serve/work_series.h"
 
 #define FUNCTIONS_MOST 100 /* of a job: those with most time */
 #define ENTITY_BYTES   160
@@ -120,7 +121,7 @@ static void add_function(struct sums *to, const struct live_function *f)
 }
 
 static json_t *job_json(const struct agent_api_view *v, const struct live_process *p,
-			const struct sums *sums, bool detail)
+			const struct sums *sums, const struct work_peaks *peaks, bool detail)
 {
 	const struct proc_labels *l = &p->labels;
 	json_t *ret = json_object();
@@ -144,6 +145,10 @@ static json_t *job_json(const struct agent_api_view *v, const struct live_proces
 	json_object_set_new(ret, "call_s", json_real(sums->ns * 1e-9));
 	json_object_set_new(ret, "collective_calls", count_json(sums->collective_calls));
 	json_object_set_new(ret, "collective_s", json_real(sums->collective_ns * 1e-9));
+	json_object_set_new(ret, "flops_per_s",
+			    number_json(work_series_speed(v->agent.series, p->pid)));
+	json_object_set_new(ret, "mfu",
+			    number_json(work_series_mfu(v->agent.series, peaks, p->pid)));
 	json_object_set_new(ret, "steps", steps_json(v, p->pid, detail));
 	return ret;
 }
@@ -167,11 +172,13 @@ json_t *agent_api_jobs(const struct agent_api_view *v)
 {
 	const struct live_series *s = v->agent.series;
 	struct sums *sums = sums_of_all(s);
+	struct work_peaks *peaks = work_peaks_new(s);
 	json_t *list = json_array();
 	for (size_t i = 0; i < s->processes.len; i++)
 		if (is_job(&s->processes.data[i]))
-			json_array_append_new(list,
-					      job_json(v, &s->processes.data[i], &sums[i], false));
+			json_array_append_new(
+				list, job_json(v, &s->processes.data[i], &sums[i], peaks, false));
+	work_peaks_free(peaks);
 	free(sums);
 	return json_pack("{s:o}", "jobs", list);
 }
@@ -212,6 +219,30 @@ static void put_functions(json_t *job, const struct agent_api_view *v, uint32_t 
 	vec_free(&found);
 }
 
+static int compare_launches(const void *a, const void *b)
+{
+	const struct live_kernel *x = *(const struct live_kernel *const *)a;
+	const struct live_kernel *y = *(const struct live_kernel *const *)b;
+	return x->launches > y->launches ? -1 : x->launches < y->launches;
+}
+
+static json_t *kernels_json(const struct live_work *w, uint32_t pid)
+{
+	VEC(const struct live_kernel *) found = {0};
+	json_t *list = json_array();
+	for (size_t i = 0; i < w->kernels.len; i++)
+		if (w->kernels.data[i].pid == pid)
+			*vec_push(&found) = &w->kernels.data[i];
+	if (found.len)
+		qsort(found.data, found.len, sizeof(*found.data), compare_launches);
+	for (size_t i = 0; i < found.len; i++)
+		json_array_append_new(list, json_pack("{s:o, s:o}", "name",
+						      text_json(found.data[i]->name), "launches",
+						      count_json(found.data[i]->launches)));
+	vec_free(&found);
+	return list;
+}
+
 static json_t *counter_json(const struct live_metric *m)
 {
 	return json_pack("{s:s, s:o, s:o}", "name", m->name, "value", number_json(m->value), "unit",
@@ -240,9 +271,12 @@ json_t *agent_api_job(const struct agent_api_view *v, uint32_t pid)
 		return NULL;
 	json_t *more = json_object();
 	put_functions(more, v, pid, &sums);
-	json_t *ret = job_json(v, p, &sums, true);
+	struct work_peaks *peaks = work_peaks_new(v->agent.series);
+	json_t *ret = job_json(v, p, &sums, peaks, true);
+	work_peaks_free(peaks);
 	json_object_update(ret, more);
 	json_decref(more);
+	json_object_set_new(ret, "kernels", kernels_json(&v->agent.series->work, pid));
 	json_object_set_new(ret, "counters", counters_json(v, ENTITY_PROCESS, pid, 0, -1));
 	return ret;
 }

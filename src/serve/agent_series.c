@@ -14,6 +14,7 @@
 #include "base/map64.h"
 #include "serve/dcgm_series.h"
 #include "serve/process_labels.h"
+#include "serve/work_series.h"
 
 #define NAME_BYTES 96
 #define LEN(x)	   (sizeof(x) / sizeof((x)[0]))
@@ -57,6 +58,12 @@ static const char *const totals[] = {
 	"lost_calls",
 };
 
+/* What a process has of a GPU. */
+static bool is_of_process(const struct live_metric *m)
+{
+	return m->kind == ENTITY_GPU && m->pid;
+}
+
 static bool is_total(const char *name)
 {
 	for (size_t i = 0; i < LEN(totals); i++)
@@ -65,7 +72,9 @@ static bool is_total(const char *name)
 	return false;
 }
 
-/* "eacgm_gpu_sm_clock_hertz" of a GPU's sm_clock_mhz. Returns what its values are multiplied by. */
+/* "eacgm_gpu_sm_clock_hertz" of a GPU's sm_clock_mhz, "eacgm_gpu_process_memory_used_bytes" of a
+ * process on a GPU, for a sum over one name is to mean something. Returns what its values are
+ * multiplied by. */
 static double family_name(char ret[NAME_BYTES], const struct live_metric *m)
 {
 	const struct unit *unit = NULL;
@@ -75,9 +84,9 @@ static double family_name(char ret[NAME_BYTES], const struct live_metric *m)
 		if (n > end && !strcmp(m->name + n - end, units[i].end))
 			unit = &units[i];
 	}
-	snprintf(ret, NAME_BYTES, "eacgm_%s_%.*s%s%s", kinds[m->kind],
-		 (int)(n - (unit ? strlen(unit->end) : 0)), m->name, unit ? unit->instead : "",
-		 is_total(m->name) ? "_total" : "");
+	snprintf(ret, NAME_BYTES, "eacgm_%s_%s%.*s%s%s", kinds[m->kind],
+		 is_of_process(m) ? "process_" : "", (int)(n - (unit ? strlen(unit->end) : 0)),
+		 m->name, unit ? unit->instead : "", is_total(m->name) ? "_total" : "");
 	return unit ? unit->times : 1;
 }
 
@@ -88,6 +97,8 @@ static int compare_metrics(const void *a, const void *b)
 	int by_name = x->kind != y->kind ? x->kind - y->kind : strcmp(x->name, y->name);
 	if (by_name)
 		return by_name;
+	if (is_of_process(x) != is_of_process(y))
+		return is_of_process(y) ? -1 : 1;
 	if (x->gpu != y->gpu)
 		return x->gpu < y->gpu ? -1 : 1;
 	if (x->instance != y->instance)
@@ -161,6 +172,7 @@ static void write_counters(const struct series_sink *x, const struct agent_view 
 	for (size_t i = 0; i < rows.len; i++) {
 		const struct live_metric *m = rows.data[i];
 		if (!i || m->kind != rows.data[i - 1]->kind ||
+		    is_of_process(m) != is_of_process(rows.data[i - 1]) ||
 		    strcmp(m->name, rows.data[i - 1]->name)) {
 			times = family_name(name, m);
 			snprintf(help, sizeof(help), "The counter %s, see docs/telemetry.md.",
@@ -556,6 +568,7 @@ void agent_series_write(const struct series_sink *x, const struct agent_view *v)
 	write_jobs(x, v);
 	write_calls(x, v);
 	write_coverage(x, v);
+	work_series_write(x, v->series);
 	write_steps(x, v);
 	write_incidents(x, v);
 	write_counters(x, v);

@@ -84,6 +84,7 @@ static void forget_ended(struct live_series *s)
 		uint64_t key = mix(f->pid, hash_bytes(f->layer, strlen(f->layer)));
 		map64_set(&s->named, mix(key, hash_bytes(f->name, strlen(f->name))), i);
 	}
+	live_work_forget(&s->work, s);
 }
 
 /* ---- calls ---- */
@@ -302,6 +303,12 @@ static void take_coverages(struct live_series *s, const struct session_view *v)
 	}
 }
 
+double live_series_seen(const struct live_series *s, uint32_t probe)
+{
+	uint64_t at;
+	return map64_get(&s->coverage_of, probe, &at) ? s->coverages.data[at].seen_ratio : 1;
+}
+
 /* ---- all of it ---- */
 
 void live_series_batch(struct live_series *s, const struct session_view *v, uint64_t now_ns)
@@ -314,6 +321,7 @@ void live_series_batch(struct live_series *s, const struct session_view *v, uint
 	take_counters(s, v);
 	take_calls(s, v);
 	take_coverages(s, v);
+	live_work_batch(&s->work, v, s, now_ns);
 	forget_metrics(s, v);
 	if (v->batch->processes.len)
 		forget_ended(s);
@@ -331,6 +339,7 @@ void live_series_free(struct live_series *s)
 	vec_free(&s->processes);
 	vec_free(&s->gpus);
 	vec_free(&s->coverages);
+	live_work_free(&s->work);
 	map64_free(&s->metric_of);
 	map64_free(&s->function_of);
 	map64_free(&s->named);

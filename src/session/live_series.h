@@ -13,6 +13,7 @@
 #include "base/buffer.h"
 #include "base/layer.h"
 #include "base/map64.h"
+#include "session/live_work.h"
 #include "symbolize/proc_labels.h"
 
 #define SERIES_METRICS	 (1 << 15)
@@ -87,7 +88,8 @@ struct live_series {
 	VEC(struct live_process) processes;
 	VEC(struct live_gpu_id) gpus;
 	VEC(struct live_coverage) coverages; /* others are seen all the time */
-	uint64_t now_ns;		     /* of CLOCK_MONOTONIC: the last batch */
+	struct live_work work;
+	uint64_t now_ns;   /* of CLOCK_MONOTONIC: the last batch */
 	uint64_t left_out; /* metrics, functions and processes that found no room */
 	/* the rest is its own */
 	VEC(uint32_t) free_metrics; /* places */
@@ -99,6 +101,9 @@ struct session_view;
 /* s: zeroed. */
 void live_series_batch(struct live_series *s, const struct session_view *v, uint64_t now_ns);
 void live_series_free(struct live_series *s);
+
+/* For which part of the last time calls of a probe were seen: 1, where no budget turned it down. */
+double live_series_seen(const struct live_series *s, uint32_t probe);
 
 /* The process, or NULL. */
 const struct live_process *live_series_process(const struct live_series *s, uint32_t pid);

@@ -43,7 +43,8 @@ def job(pid, rank=None, world=None, steps=None, **more):
             "local_rank": rank, "world_size": world, "job": "4711" if world else None,
             "launcher": "slurm" if world else None, "pod": None, "namespace": None,
             "pod_uid": None, "container": None, "age_s": 812.4, "calls": 1_204_331 + pid,
-            "errors": 0, "call_s": 31.2, "collective_calls": 0, "collective_s": 0.0, "steps": steps, **more}
+            "errors": 0, "call_s": 31.2, "collective_calls": 0, "collective_s": 0.0,
+            "flops_per_s": None, "mfu": None, "steps": steps, **more}
 
 
 STEPS = {"kind": "training", "count": 4210, "last_ms": 31.2, "median_ms": 30.8, "longest_ms": 88.1,
@@ -244,7 +245,7 @@ def usual(agent, **more):
         "detector": DETECTOR, "detector/torch": judged, "settings": SETTINGS, "incidents": incidents(incident()), "jobs/100/flame": stacks, "jobs/200/flame": stacks,
         "gpus": {"gpus": [{"index": 0, "parent": None, "name": "NVIDIA H200", "uuid": "GPU-1",
                            "bus_id": "0:1", "driver": "570", "xid": None, "counters": []}]},
-        "jobs/100": {**jobs[0], "functions": [], "functions_all": 0, "counters": [],
+        "jobs/100": {**jobs[0], "functions": [], "functions_all": 0, "kernels": [], "counters": [],
                      "steps": {**STEPS, "history_ms": [30 + i % 7 for i in range(240)]}}, **more}
 
 
@@ -306,7 +307,7 @@ def an_incident_opens_to_its_cause(page):
     page.shot("incidents")
     page.click(".incident-link")
     page.wait(lambda: "step time" in page.text(), "what is around it")
-    assert page.browser.run("location.hash") == "#incidents/7"
+    assert page.browser.run("location.hash") == f"#incidents/7-100-{ONSET + 8 * SECOND}"
     text = page.text()
     for wanted in ("Who: process stress-ng --cpu 8 (200)", "pin the job to CPUs", "confidence 93 %",
                    "Whose the time was", "33.0 s", "Evidence", "55 % of the time",
@@ -337,6 +338,20 @@ def an_incident_that_goes_on_is_brought_up_to_date(page):
     page.wait(lambda: "55 % of the time" in page.text(), "its cause")
     page.open("incidents/99")
     page.wait(lambda: "no incident 99" in page.text(), "one that is not there")
+
+
+@test
+def each_piece_of_an_incident_opens(page):
+    usual(page.agent)
+    page.agent.answers["incidents"] = incidents(incident(), incident(
+        told_ns=ONSET + 30 * SECOND, what="garbage is collected", evidence=["gc took 40 %"]))
+    page.open("incidents")
+    page.wait(lambda: "garbage is collected" in page.text(), "both")
+    assert len(page.texts(".incident-link")) == 2
+    page.browser.run(f"location.hash = 'incidents/7-100-{ONSET + 30 * SECOND}'")
+    page.wait(lambda: "gc took 40 %" in page.text(), "the second")
+    page.browser.run(f"location.hash = 'incidents/7-100-{ONSET + 8 * SECOND}'")
+    page.wait(lambda: "55 % of the time" in page.text(), "the first")
 
 
 @test

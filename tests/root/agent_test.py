@@ -102,6 +102,12 @@ def _(t):
     # the rings of two CPUs are read one after the other: meanwhile one may be ahead
     t.wait_for(lambda: abs(calls()["aten::mm"] - calls()["aten::tanh"]) <= 1,
                "one product to each tanh: %r" % calls())
+
+    def operations():
+        return {labels["format"]: v for labels, v in a.samples().get("eacgm_flops_total", [])}
+    t.wait_for(lambda: operations() == {"float32": calls()["aten::mm"] * 2 * 8 ** 3},
+               "the work of each product: %r of %r" % (operations(), calls()))
+    expect("eacgm_mfu_ratio" not in a.samples(), "there is no GPU")
     a.end()
 
 

@@ -17,6 +17,7 @@
 #include "analyze/flops.h"
 #include "analyze/flops_peak.h"
 #include "golden/gpu_sample.h"
+#include "golden/shapes.h"
 #include "recording/recording.h"
 #include "wire/event.h"
 
@@ -127,15 +128,6 @@ static void done(struct flops *f)
 	rec_close(reader);
 }
 
-static uint64_t shape_of(int dims, const uint64_t *sizes)
-{
-	__u64 raw[SHAPE_DIMS] = {0};
-	for (int i = 0; i < dims; i++)
-		raw[i] = sizes[i];
-	return shape_pack(raw, (__u32)dims);
-}
-#define SHAPE(...) shape_of(sizeof((uint64_t[]){__VA_ARGS__}) / 8, (const uint64_t[]){__VA_ARGS__})
-
 static void call_at(struct rec_writer *w, uint32_t thread, uint32_t probe, uint64_t us,
 		    uint64_t dur_us, const uint64_t *args)
 {
@@ -184,6 +176,12 @@ static const struct flops_row *row_of(const flops_rows_t *list, const char *name
 
 /* ---- formulas ---- */
 
+static const char *string_of(void *tables, uint32_t number)
+{
+	const struct rec_tables *t = tables;
+	return strtab_get(&t->strings, number, NULL);
+}
+
 /* The operations of one call. */
 static double count(uint32_t probe, const uint64_t *args, struct flops_work *ret_work)
 {
@@ -196,7 +194,7 @@ static double count(uint32_t probe, const uint64_t *args, struct flops_work *ret
 	assert_int_equal(rec_open(&reader, path, &e), 0);
 	const struct rec_tables *t = rec_tables(reader);
 	struct m_calls calls = {0};
-	flops_probe_make(&p, t, &t->probes.data[probe]);
+	flops_probe_make(&p, string_of, (void *)t, &t->probes.data[probe]);
 	assert_int_not_equal(p.kind, FLOPS_NONE);
 	assert_int_equal(rec_read_calls(reader, 0, &calls, NULL), 0);
 	flops_count(&work, &p, &calls.rows[0]);

@@ -254,7 +254,8 @@ static void counters_in_base_units(void **unused)
 	pass(&b, SECOND + 1);
 	has("eacgm_gpu_sm_clock_hertz", false);
 	pass(&b, 2 * SECOND + SERIES_OLD_NS);
-	has("eacgm_gpu_", false);
+	has("eacgm_gpu_energy", false);
+	has("eacgm_gpu_memory", false);
 }
 
 /* Who has a GPU, and who a process is of: set by others, told here. */

@@ -1,7 +1,7 @@
 /* otlp_metrics_test.c - families as OpenTelemetry's metrics: names, units, kinds, starts, and the
  * names of the semantic conventions.
  *
- * links: serve session symbolize base */
+ * links: serve session analyze events symbolize base */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -217,9 +217,10 @@ static void conventions(void **unused)
 				    p->as_double == 0.25 ? "encoder" : "general");
 	}
 	/* of a process, of an instance: they would be added to the device's */
-	assert_int_equal(metric("eacgm.gpu.sm")->gauge->n_data_points, 1);
-	assert_string_equal(attribute(metric("eacgm.gpu.sm")->gauge->data_points[0], "process.pid"),
-			    "7");
+	assert_int_equal(metric("eacgm.gpu.process_sm")->gauge->n_data_points, 1);
+	assert_string_equal(
+		attribute(metric("eacgm.gpu.process_sm")->gauge->data_points[0], "process.pid"),
+		"7");
 	assert_int_equal(metric("eacgm.gpu.memory_used")->gauge->n_data_points, 1);
 	const metric_t *memory = metric("hw.gpu.memory.usage");
 	assert_true(!memory->sum->is_monotonic && memory->sum->n_data_points == 1);

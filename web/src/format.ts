@@ -30,6 +30,11 @@ export function bytes(v: number | null | undefined): string {
     : scaled(v, [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]]);
 }
 
+/** Floating-point operations a second. */
+export function flops(v: number): string {
+  return `${scaled(v, [[1e15, "PFLOP"], [1e12, "TFLOP"], [1e9, "GFLOP"], [1e6, "MFLOP"], [1e3, "kFLOP"], [0, "FLOP"]])}/s`;
+}
+
 export function count(v: number | null | undefined): string {
   if (v === null || v === undefined || !isFinite(v)) return "–";
   return Math.round(v).toLocaleString("en-US");

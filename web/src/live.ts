@@ -3,7 +3,7 @@
 import { chart, type Chart } from "./chart";
 import type { Counters, Json, Series } from "./data";
 import { add, clear, h, note, section } from "./dom";
-import { bytes, count, ns, percent, plural, value } from "./format";
+import { bytes, count, flops, ns, percent, plural, value } from "./format";
 import { table } from "./table";
 import { fragment, tabs, type View } from "./tabs";
 import { groups, timesOf } from "./views/counters";
@@ -34,6 +34,12 @@ function stepsWords(steps: Json): string {
     + `median ${ns(steps.median_ms * 1e6)}` : "";
 }
 
+/** What it computes. A mean of ten seconds, with what a budget left out reckoned in. */
+function speedWords(j: Json): string {
+  if (!j.flops_per_s) return "";
+  return `; ${flops(j.flops_per_s)}${j.mfu !== null ? `, ${percent(j.mfu)} of its GPUs' peak` : ""}`;
+}
+
 // ---- jobs ----
 
 class JobCard {
@@ -54,7 +60,7 @@ class JobCard {
   update(job: Json): void {
     this.job = job;
     add(clear(this.line), [`runs for ${s(job.age_s)}; ${count(job.calls)} calls that are traced, ${s(job.call_s)}`,
-      job.errors ? `, ${plural(job.errors, "error")}` : ""]);
+      job.errors ? `, ${plural(job.errors, "error")}` : "", speedWords(job)]);
     add(clear(this.steps), [stepsWords(job.steps), ...(job.steps?.phases ?? []).map((p: string) => h("span", { class: "note" }, ` ${p}`))]);
     if (this.open && !this.inside.contains(document.activeElement)) void this.fill();
   }
@@ -69,6 +75,9 @@ class JobCard {
         { head: "time", value: (f) => f.total_ns, text: (f) => ns(f.total_ns) },
         { head: "bytes", value: (f) => f.bytes ?? -1, text: (f) => f.bytes === null ? "" : bytes(f.bytes) },
       ], { name: `functions of ${jobName(j)}`, step: 15 }),
+      j.kernels.length > 0 && table(j.kernels as Json[], [
+        { head: "kernel", left: true, value: (k) => k.name },
+        { head: "launches", value: (k) => k.launches, text: (k) => count(k.launches) }], { name: `kernels of ${jobName(j)}`, step: 15 }),
       j.functions_all > j.functions.length && note(`${count(j.functions.length)} of ${count(j.functions_all)} functions, those with most time`),
       h("dl", { class: "facts" }, ...(j.counters as Json[]).flatMap((c) => [h("dt", null, c.name), h("dd", null, value(c.value, c.unit))])),
     ]);

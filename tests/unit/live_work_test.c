@@ -1,0 +1,465 @@
+/* live_work_test.c - the work of a running session: each call counts once, by its format; kernels
+ * by name, boundedly; what share of the GPUs' peak it is, and where that is not known.
+ *
+ * links: cli golden */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <linux/types.h>
+
+#include <cmocka.h>
+
+#include "feed_rows.h"
+#include "base/entity.h"
+#include "golden/shapes.h"
+#include "serve/exposition.h"
+#include "serve/work_series.h"
+#include "session/live_series.h"
+#include "session/session_live.h"
+#include "session/session_names.h"
+#include "wire/event.h"
+
+#define US     1000ULL
+#define SECOND 1000000000ULL
+#define AT     (100 * SECOND) /* where calls begin */
+
+enum { HALF = 5, FLOAT = 6 }; /* c10::ScalarType */
+enum { MM, CONVOLUTION, LAUNCH };
+#define MATRIX SHAPE(1000, 1000)
+#define FLOP   2e9 /* of a product of two */
+
+static struct session_names names;
+static struct detect_names numbers;
+static struct live_series s;
+static struct feed_batch b;
+static uint32_t strings, codes, memories;
+
+static uint32_t text(const char *string)
+{
+	*vec_push(&b.strings) = (struct feed_string){strings, (uint32_t)b.texts.len};
+	buf_add(&b.texts, string, strlen(string) + 1);
+	return strings++;
+}
+
+static void pass(uint64_t now_ns, uint64_t upto_ns)
+{
+	const struct session_view v = {.batch = &b, .names = &numbers, .upto_ns = upto_ns};
+	session_names_take(&names, &b);
+	live_series_batch(&s, &v, now_ns);
+	session_names_forget(&names, &b);
+	feed_batch_empty(&b);
+}
+
+static void process(uint32_t pid, uint64_t end_ns)
+{
+	*vec_push(&b.processes) = (struct m_process){
+		.pid = pid, .comm = text("python3"), .rank = -1, .start_ns = 1, .end_ns = end_ns};
+}
+
+static void thread(uint32_t number, uint32_t pid)
+{
+	*vec_push(&b.threads) = (struct m_thread){.pid = pid, .tid = pid};
+	*vec_push(&b.numbers[ROW_THREAD]) = number;
+}
+
+static void probe(uint32_t number, const struct m_probe *row)
+{
+	*vec_push(&b.probes) = *row;
+	*vec_push(&b.numbers[ROW_PROBE]) = number;
+}
+
+/* Process 7 with thread 0, and a product, a convolution and a launch as the catalog has them. */
+static int begin(void **unused)
+{
+	(void)unused;
+	names = (struct session_names){0};
+	session_names_get(&names, &numbers);
+	s = (struct live_series){0};
+	strings = codes = memories = 0;
+	uint32_t empty = text(""), torch = text("torch"), cuda = text("cuda");
+	(void)empty;
+	process(7, 0);
+	thread(0, 7);
+	probe(MM, &(struct m_probe){.layer = torch,
+				    .name = text("aten::mm"),
+				    .role = text("matmul"),
+				    .name_arg = -1,
+				    .nargs = 3,
+				    .arg_names = {text("a"), text("b"), text("dtype")}});
+	probe(CONVOLUTION, &(struct m_probe){.layer = torch,
+					     .name = text("aten::convolution"),
+					     .role = text("convolution"),
+					     .name_arg = -1,
+					     .nargs = 4,
+					     .arg_names = {text("input"), text("weight"),
+							   text("result"), text("dtype")}});
+	probe(LAUNCH, &(struct m_probe){.layer = cuda,
+					.name = text("cuLaunchKernel"),
+					.role = text("launch"),
+					.name_arg = 0,
+					.nargs = 1,
+					.arg_types = {ARG_TYPE_CODE},
+					.arg_names = {text("kernel")}});
+	pass(SECOND, 0);
+	return 0;
+}
+
+static int end(void **unused)
+{
+	(void)unused;
+	live_series_free(&s);
+	session_names_free(&names);
+	return 0;
+}
+
+static struct m_call *call(uint32_t of, uint32_t number, uint64_t start_us, uint64_t dur_us)
+{
+	struct m_call *c = vec_push(&b.calls);
+	*c = (struct m_call){.start_ns = AT + start_us * US,
+			     .dur_ns = dur_us * US,
+			     .thread = of,
+			     .probe = number};
+	return c;
+}
+
+static void product(uint64_t start_us, uint64_t dur_us, uint64_t dtype)
+{
+	struct m_call *c = call(0, MM, start_us, dur_us);
+	c->nargs = 3;
+	c->args[0] = c->args[1] = MATRIX;
+	c->args[2] = dtype;
+}
+
+/* 2 x 64 x 8 x 9 operations. */
+static void convolution(uint64_t start_us, uint64_t dur_us)
+{
+	struct m_call *c = call(0, CONVOLUTION, start_us, dur_us);
+	c->nargs = 4;
+	c->args[0] = SHAPE(1, 8, 8, 8);
+	c->args[1] = SHAPE(1, 8, 3, 3);
+	c->args[2] = SHAPE(1, 1, 8, 8);
+	c->args[3] = FLOAT;
+}
+
+static uint32_t code(const char *name)
+{
+	*vec_push(&b.codes) = (struct m_code){.name = text(name)};
+	*vec_push(&b.numbers[ROW_CODE]) = codes;
+	return codes++;
+}
+
+static void launch(uint64_t start_us, uint32_t kernel, uint8_t flags)
+{
+	struct m_call *c = call(0, LAUNCH, start_us, 1);
+	c->nargs = 1;
+	c->args[0] = kernel;
+	c->flags = flags;
+}
+
+static double counted(int format)
+{
+	return s.work.flops.len ? s.work.flops.data[0].model[format] : 0;
+}
+
+static void has(const char *line, bool there)
+{
+	struct exposition x = {0};
+	const struct series_sink sink = exposition_sink(&x);
+	work_series_write(&sink, &s);
+	buf_byte(&x.text, 0);
+	if ((strstr((char *)x.text.data, line) != NULL) != there)
+		fail_msg("%s: %s\n%s", there ? "not there" : "there", line, (char *)x.text.data);
+	buf_free(&x.text);
+}
+
+static void by_format(void **unused)
+{
+	(void)unused;
+	product(0, 10, HALF);
+	product(20, 10, FLOAT);
+	product(40, 10, FLOAT);
+	call(0, MM, 60, 10)->nargs = 0; /* its shapes are not known */
+	pass(AT + SECOND, 0);
+	assert_true(counted(FORMAT_F16) == FLOP);
+	assert_true(counted(FORMAT_F32) == 2 * FLOP);
+	has("eacgm_flops_total{pid=\"7\",comm=\"python3\",format=\"float16\"} 2000000000\n", true);
+	has("format=\"float64\"} ", false);
+	has("eacgm_flops_unknown_calls_total{pid=\"7\",comm=\"python3\"} 1\n", true);
+}
+
+/* The inner call comes first, for it ends first; from the ring of another CPU it comes later. */
+static void within_another(void **unused)
+{
+	(void)unused;
+	product(2, 5, HALF); /* what was made by the cast */
+	product(0, 10, FLOAT);
+	product(20, 10, FLOAT);
+	product(22, 5, HALF);
+	product(22, 5, HALF); /* twice told of one time: not twice the work */
+	pass(AT + SECOND, 0);
+	assert_true(counted(FORMAT_F16) == 2 * FLOP);
+	assert_true(counted(FORMAT_F32) == 0);
+}
+
+/* What has ended waits until its caller must have come. */
+static void caller_in_the_next_batch(void **unused)
+{
+	(void)unused;
+	convolution(2, 5);
+	pass(AT + SECOND, AT + 8 * US);
+	assert_true(counted(FORMAT_F32) == 0);
+	convolution(0, 10);
+	pass(AT + SECOND, AT + 12 * US);
+	assert_true(counted(FORMAT_F32) == 0);
+	pass(AT + SECOND, AT + SECOND);
+	assert_true(counted(FORMAT_F32) == 2 * 64 * 8 * 9);
+}
+
+/* Many in one batch, more than wait for a caller. */
+static void many(void **unused)
+{
+	(void)unused;
+	for (uint64_t i = 0; i < 100; i++)
+		product(i * 20, 10, HALF);
+	pass(AT + SECOND, AT + SECOND);
+	assert_true(counted(FORMAT_F16) == 100 * FLOP);
+	*vec_push(&b.threads_gone) = 0;
+	product(3000, 10, HALF);
+	pass(AT + SECOND, AT + 3001 * US); /* its thread ends: nobody calls it any more */
+	assert_true(counted(FORMAT_F16) == 101 * FLOP);
+}
+
+static void kernels_by_name(void **unused)
+{
+	char name[64];
+	(void)unused;
+	uint32_t add = code("_ZN2at6native10add_kernelIfEEvPT_");
+	launch(0, add, 0);
+	launch(10, add, 0);
+	launch(20, add, CALL_ERROR);
+	launch(30, code("kernel 0x7f0012"), 0);
+	launch(40, code("triton_poi_fused_0"), 0);
+	pass(AT + SECOND, 0);
+	has("eacgm_kernel_launches_total{pid=\"7\",comm=\"python3\",kernel=\"add_kernel<float>\"} "
+	    "2\n",
+	    true);
+	has("kernel=\"(other)\"} 1\n", true);
+	has("kernel=\"triton_poi_fused_0\"} 1\n", true);
+	for (unsigned i = 0; i < 2 * WORK_KERNELS; i++) {
+		snprintf(name, sizeof(name), "made_%u", i);
+		launch(100 + i * 10, code(name), 0);
+	}
+	pass(AT + SECOND, 0);
+	assert_int_equal(s.work.kernels.len, WORK_KERNELS);
+	uint64_t all = 0;
+	for (size_t i = 0; i < s.work.kernels.len; i++)
+		all += s.work.kernels.data[i].launches;
+	assert_int_equal(all, 4 + 2 * WORK_KERNELS);
+}
+
+/* ---- speed ---- */
+
+static double mfu(void)
+{
+	struct work_peaks *peaks = work_peaks_new(&s);
+	double ret = work_series_mfu(&s, peaks, 7);
+	work_peaks_free(peaks);
+	return ret;
+}
+
+static void memory_on(uint32_t gpu, uint32_t pid)
+{
+	*vec_push(&b.metrics) = (struct m_metric){.kind = ENTITY_GPU,
+						  .gpu = gpu,
+						  .pid = pid,
+						  .instance = -1,
+						  .name = text("memory_used_bytes")};
+	*vec_push(&b.numbers[ROW_METRIC]) = memories++;
+}
+
+static void gpu(uint32_t index, const char *name)
+{
+	uint32_t empty = text("");
+	*vec_push(&b.gpus) = (struct m_gpu){.index = index,
+					    .parent = -1,
+					    .uuid = text("GPU-1"),
+					    .name = text(name),
+					    .bus_id = empty,
+					    .driver = empty};
+}
+
+/* So many products in each of twelve seconds that follow. */
+static void work_for_seconds(unsigned products, uint64_t dtype)
+{
+	uint64_t first = s.now_ns > AT ? (s.now_ns - AT) / SECOND + 1 : 0;
+	for (uint64_t second = first; second < first + 12; second++) {
+		for (unsigned i = 0; i < products; i++)
+			product(second * 1000000 + i * 20, 10, dtype);
+		uint64_t now_ns = AT + second * SECOND + SECOND / 2;
+		for (uint32_t i = 0; i < memories; i++)
+			*vec_push(&b.counters) = (struct m_counter){now_ns, i, 1e9};
+		pass(now_ns, 0);
+	}
+}
+
+static void utilisation(void **unused)
+{
+	(void)unused;
+	gpu(0, "NVIDIA H200");
+	memory_on(0, 7);
+	work_for_seconds(100, HALF);
+	assert_true(fabs(work_series_speed(&s, 7) / (100 * FLOP) - 1) < 1e-9);
+	assert_true(fabs(mfu() / (100 * FLOP / 989.4e12) - 1) < 1e-9);
+	has("eacgm_mfu_ratio{pid=\"7\",comm=\"python3\"} 0.0002021", true);
+	has("eacgm_gpu_peak_flops{gpu=\"0\",uuid=\"GPU-1\",format=\"float16\"} 989400000000000\n",
+	    true);
+	/* it stands still */
+	pass(s.now_ns + 5 * SECOND, 0);
+	assert_true(fabs(work_series_speed(&s, 7) / (60 * FLOP) - 1) < 1e-9);
+	pass(s.now_ns + 20 * SECOND, 0);
+	assert_true(work_series_speed(&s, 7) == 0);
+}
+
+static void utilisation_of_two_gpus(void **unused)
+{
+	(void)unused;
+	gpu(0, "NVIDIA H200");
+	gpu(1, "NVIDIA H200");
+	memory_on(0, 7);
+	memory_on(1, 7);
+	work_for_seconds(100, HALF);
+	assert_true(fabs(mfu() / (50 * FLOP / 989.4e12) - 1) < 1e-9);
+}
+
+/* Without its kernels it may have been done on tensor cores: their peak is taken. */
+static void utilisation_of_float32(void **unused)
+{
+	(void)unused;
+	gpu(0, "NVIDIA H200");
+	memory_on(0, 7);
+	work_for_seconds(100, FLOAT);
+	assert_true(fabs(mfu() / (100 * FLOP / 494.7e12) - 1) < 1e-9);
+	assert_true(counted(FORMAT_F32) == 1200 * FLOP);
+	assert_true(counted(FORMAT_TF32) == 0);
+}
+
+static void float32_by_its_kernels(void **unused)
+{
+	(void)unused;
+	uint32_t plain = code("sgemm_128"), tensor = code("cutlass_80_tensorop_s1688gemm");
+	launch(2, plain, 0);
+	product(0, 10, FLOAT);
+	launch(22, tensor, 0);
+	product(20, 10, FLOAT);
+	product(40, 10, FLOAT);
+	pass(AT, 0);
+	assert_true(counted(FORMAT_F32) == 2 * FLOP);
+	assert_true(counted(FORMAT_TF32) == FLOP);
+	double speed[FLOPS_FORMATS];
+	assert_false(live_work_speed(&s.work, 7, AT + SECOND, speed)); /* no whole second */
+	assert_false(live_work_speed(&s.work, 8, AT + SECOND, speed));
+}
+
+static void utilisation_that_is_not_known(void **unused)
+{
+	(void)unused;
+	gpu(0, "NVIDIA GeForce 9");
+	assert_true(isnan(mfu()));
+	assert_true(isnan(work_series_speed(&s, 7)));
+	work_for_seconds(100, HALF);
+	assert_false(isnan(work_series_speed(&s, 7)));
+	assert_true(isnan(mfu())); /* it has no memory on a GPU */
+	memory_on(0, 7);
+	work_for_seconds(100, HALF);
+	assert_true(isnan(mfu())); /* whose peak is not known */
+	has("eacgm_mfu_ratio{", false);
+	has("eacgm_gpu_peak_flops{", false);
+}
+
+/* ---- within a budget ---- */
+
+static void coverage(uint32_t of, uint64_t on_ns, uint64_t off_ns)
+{
+	*vec_push(&b.coverages) =
+		(struct m_coverage){.probe = of, .on_ns = on_ns, .off_ns = off_ns};
+}
+
+/* Seen for a quarter of the time: the counter is of what was seen, the speed of all. */
+static void what_a_budget_leaves_out(void **unused)
+{
+	(void)unused;
+	coverage(MM, SECOND, 3 * SECOND);
+	pass(AT, 0);
+	work_for_seconds(100, HALF);
+	assert_true(fabs(work_series_speed(&s, 7) / (400 * FLOP) - 1) < 1e-9);
+	assert_true(counted(FORMAT_F16) == 1200 * FLOP);
+}
+
+/* The inner one is seen all the time, its caller for a half: that stands for both. */
+static void what_stands_for_others(void **unused)
+{
+	(void)unused;
+	product(2, 5, HALF);
+	convolution(0, 10); /* calls a product, as it were */
+	pass(AT, 0);
+	coverage(CONVOLUTION, SECOND, SECOND);
+	pass(AT, 0);
+	work_for_seconds(100, HALF);
+	assert_true(work_series_speed(&s, 7) == 0);
+	coverage(CONVOLUTION, 2 * SECOND, SECOND); /* on since */
+	pass(s.now_ns, 0);
+	work_for_seconds(100, HALF);
+	assert_true(work_series_speed(&s, 7) > 0);
+}
+
+static void what_has_ended_goes(void **unused)
+{
+	(void)unused;
+	process(9, 0);
+	thread(1, 9);
+	product(0, 10, HALF);
+	product(20, 10, HALF);
+	launch(40, code("k"), 0);
+	b.calls.data[1].thread = 1;
+	pass(AT, 0);
+	assert_int_equal(s.work.flops.len, 2);
+	process(7, AT);
+	pass(AT + SECOND, 0);
+	process(10, 0);
+	pass(AT + 2 * SECOND + SERIES_OLD_NS, 0);
+	assert_int_equal(s.work.flops.len, 1);
+	assert_int_equal(s.work.flops.data[0].pid, 9);
+	assert_int_equal(s.work.kernels.len, 0);
+	product(60, 10, HALF);
+	b.calls.data[0].thread = 1;
+	pass(AT + 3 * SECOND + SERIES_OLD_NS, 0);
+	assert_true(counted(FORMAT_F16) == 2 * FLOP); /* the places moved */
+}
+
+#define TEST(of) cmocka_unit_test_setup_teardown(of, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(by_format),
+		TEST(within_another),
+		TEST(caller_in_the_next_batch),
+		TEST(many),
+		TEST(kernels_by_name),
+		TEST(utilisation),
+		TEST(utilisation_of_two_gpus),
+		TEST(utilisation_of_float32),
+		TEST(float32_by_its_kernels),
+		TEST(utilisation_that_is_not_known),
+		TEST(what_a_budget_leaves_out),
+		TEST(what_stands_for_others),
+		TEST(what_has_ended_goes),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
