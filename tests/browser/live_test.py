@@ -238,14 +238,16 @@ def stored_incidents(query):
 
 def usual(agent, **more):
     """All answers at once: a page that is open may ask meanwhile."""
-    jobs = [job(100, steps=STEPS), job(200, script="other.py")]
+    jobs = [job(100, steps=STEPS, flops_per_s=3.14e14, mfu=0.3174), job(200, script="other.py")]
     agent.state.update(jobs=2, incidents=1)
     agent.answers = {
         "jobs": {"jobs": jobs}, "series": series(), "self": self_answer(), "freezes": freezes(),
         "detector": DETECTOR, "detector/torch": judged, "settings": SETTINGS, "incidents": incidents(incident()), "jobs/100/flame": stacks, "jobs/200/flame": stacks,
         "gpus": {"gpus": [{"index": 0, "parent": None, "name": "NVIDIA H200", "uuid": "GPU-1",
                            "bus_id": "0:1", "driver": "570", "xid": None, "counters": []}]},
-        "jobs/100": {**jobs[0], "functions": [], "functions_all": 0, "kernels": [], "counters": [],
+        "jobs/100": {**jobs[0], "functions": [], "functions_all": 0, "counters": [],
+                     "kernels": [{"name": "nvjet_hsh_128x256", "launches": 81_204},
+                                 {"name": "layer_norm" + HOSTILE, "launches": 12}],
                      "steps": {**STEPS, "history_ms": [30 + i % 7 for i in range(240)]}}, **more}
 
 
@@ -360,6 +362,18 @@ def what_names_hold_is_text(page):
     page.open("incidents/7")
     page.wait(lambda: "onerror=alert(1)>?" in page.text(), "the name as text")
     assert page.browser.run("document.images.length") == 0
+
+
+@test
+def a_job_says_how_fast_it_computes(page):
+    usual(page.agent)
+    page.open("jobs")
+    page.wait(lambda: "314 TFLOP/s, 32 % of its GPUs' peak" in page.text(), "its speed")
+    assert page.text().count("FLOP/s") == 1, "nothing is known of the other"
+    page.click(".job summary")
+    page.wait(lambda: "81,204" in page.text() and "nvjet_hsh_128x256" in page.text(), "kernels")
+    assert page.browser.run("document.images.length") == 0, "a name is text"
+    page.shot("job")
 
 
 @test
