@@ -427,6 +427,20 @@ def a_trace_that_is_frozen_after_its_incident_was_opened_is_offered(page):
 
 
 @test
+def a_digit_chooses_a_view(page):
+    usual(page.agent)
+    page.open("jobs")
+    page.wait(lambda: "train.py (100)" in page.text(), "the first")
+    page.browser.key("0")
+    page.wait(lambda: page.browser.run("location.hash") == "#settings", "the tenth")
+    page.browser.key("4")
+    page.wait(lambda: page.browser.run("location.hash") == "#incidents", "the fourth")
+    page.browser.key(" ")
+    page.wait(lambda: "another process takes" in page.text(), "the incident")
+    assert page.browser.run("location.hash") == "#incidents", "it is no digit"
+
+
+@test
 def ranks_tell_who_the_others_wait_for(page):
     usual(page.agent)
     page.agent.answers["jobs"] = {"jobs": [

@@ -226,6 +226,6 @@ export function live(): void {
   add(clear(document.getElementById("page")!), [
     h("a", { href: "#view", class: "skip", on: { click: (e: Event) => { e.preventDefault(); main.focus(); } } }, "to the view"),
     h("header", null, h("span", { class: "brand" }, "eACGM"), h("strong", null, location.host), light, words), nav, main,
-    h("footer", { class: "note" }, `Keys: 1 to 9 choose a view, / filters. What you see is brought up to date each two seconds.`),
+    h("footer", { class: "note" }, `Keys: 1 to 9 and 0 choose a view, / filters. What you see is brought up to date each two seconds.`),
   ]);
 }

@@ -1,5 +1,5 @@
 // tabs.ts - the views of the page: one is seen at a time, named by the address's fragment, so that
-// links and the browser's own keys work. 1 to 9 choose one, "/" goes to its filter.
+// links and the browser's own keys work. 1 to 9, and 0 for the tenth, choose one, "/" goes to its filter.
 import { add, h, type Child } from "./dom";
 
 export interface View {
@@ -41,7 +41,7 @@ export function tabs(views: View[]): { nav: HTMLElement; main: HTMLElement; rema
   function key(event: KeyboardEvent): void {
     const on = event.target as HTMLElement;
     if (event.ctrlKey || event.altKey || event.metaKey || /^(INPUT|TEXTAREA|SELECT)$/.test(on.tagName)) return;
-    const view = views[Number(event.key) - 1];
+    const view = /^[0-9]$/.test(event.key) ? views[(Number(event.key) + 9) % 10] : undefined;
     if (view) location.hash = place(view);
     else if (event.key === "/") {
       main.querySelector<HTMLInputElement>("input[type=search]")?.focus();
