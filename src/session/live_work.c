@@ -49,10 +49,6 @@ static struct live_flops *flops_of(struct live_work *w, uint32_t pid, uint64_t n
 	uint64_t at;
 	if (map64_get(&w->flops_of, pid, &at))
 		return &w->flops.data[at];
-	if (w->flops.len >= WORK_PROCESSES) {
-		w->left_out++;
-		return NULL;
-	}
 	map64_set(&w->flops_of, pid, w->flops.len);
 	struct live_flops *f = vec_push(&w->flops);
 	f->pid = pid;
@@ -119,8 +115,6 @@ static void settle(struct live_work *w, const struct live_series *s,
 		   const struct live_work_thread *t, const struct waiting *c, uint64_t now_ns)
 {
 	struct live_flops *f = flops_of(w, t->pid, now_ns);
-	if (!f)
-		return;
 	uint8_t format = c->format == FORMAT_F32 && !c->launched ? FORMAT_TF32 : c->format;
 	f->model[c->format] += c->model;
 	second_of(f, now_ns)[format] += c->model * stands_for(w, s, c);
@@ -185,9 +179,7 @@ static void count_work(struct live_work *w, const struct live_series *s, struct 
 		return;
 	claim(w, t, &call);
 	if (!work.known) {
-		struct live_flops *f = flops_of(w, t->pid, now_ns);
-		if (f)
-			f->unknown++;
+		flops_of(w, t->pid, now_ns)->unknown++;
 		return;
 	}
 	if (call.format == FORMAT_F32 && t->tensor_ns >= c->start_ns)
@@ -250,24 +242,27 @@ static void short_name(char ret[static WORK_NAME_BYTES], const char *mangled)
 	free(plain);
 }
 
-static void count_launch(struct live_work *w, const struct session_view *v,
+/* t: NULL, where it found no room. */
+static void count_launch(struct live_work *w, const struct session_view *v, uint32_t pid,
 			 struct live_work_thread *t, const struct m_probe *row,
 			 const struct m_call *c)
 {
 	char mangled[1024], name[WORK_NAME_BYTES];
 	uint64_t value = live_name_value(row, c), at;
-	uint64_t key = hash_u64(hash_u64(t->pid) ^ hash_u64((uint64_t)c->probe << 32 ^ value));
+	uint64_t key = hash_u64(hash_u64(pid) ^ hash_u64((uint64_t)c->probe << 32 ^ value));
 	if (c->flags & CALL_ERROR)
 		return;
 	if (!map64_get(&w->kernel_of, key, &at)) {
 		live_function_name(v, row, value, mangled, sizeof(mangled));
 		short_name(name, mangled);
-		at = place_of_kernel(w, t->pid, name) << 1 | flops_kernel_is_tensor(mangled);
+		at = place_of_kernel(w, pid, name) << 1 | flops_kernel_is_tensor(mangled);
 		if (w->kernel_of.len >= 4 * KERNELS_ALL)
 			map64_free(&w->kernel_of);
 		map64_set(&w->kernel_of, key, at);
 	}
 	w->kernels.data[at >> 1].launches++;
+	if (!t)
+		return;
 	t->launch_ns = c->start_ns > t->launch_ns ? c->start_ns : t->launch_ns;
 	if (at & 1 && c->start_ns > t->tensor_ns)
 		t->tensor_ns = c->start_ns;
@@ -288,12 +283,12 @@ static void take_call(struct live_work *w, const struct session_view *v,
 	if (!thread || !live_series_process(s, thread->pid))
 		return;
 	struct live_work_thread *t = thread_of(w, c->thread, thread->pid);
-	if (!t)
-		w->left_out++;
-	else if (p->launches)
-		count_launch(w, v, t, row, c);
-	else
+	if (p->launches)
+		count_launch(w, v, thread->pid, t, row, c);
+	else if (t)
 		count_work(w, s, t, &p->flops, c, now_ns);
+	else
+		flops_of(w, thread->pid, now_ns)->unknown++;
 }
 
 static void forget_threads(struct live_work *w, const struct session_view *v,

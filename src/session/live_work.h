@@ -9,7 +9,6 @@
 #include "base/buffer.h"
 #include "base/map64.h"
 
-#define WORK_PROCESSES	1024
 #define WORK_KERNELS	64 /* names of a process; others are one row */
 #define WORK_NAME_BYTES 128
 #define WORK_SECONDS	10 /* over which a speed is told */
@@ -17,7 +16,7 @@
 struct live_flops {
 	uint32_t pid;
 	double model[FLOPS_FORMATS]; /* by format: of the calls that were seen */
-	uint64_t unknown;	     /* calls without a shape: in none of them */
+	uint64_t unknown;	     /* calls without a shape or room: in none of them */
 	/* The rest is its own: the operations of each of the last seconds, with those of calls
 	 * that a budget kept from being seen, by what other calls of the function were. float32
 	 * whose kernels were not seen is at TF32's place. */
@@ -37,7 +36,6 @@ struct live_work_probe;
 struct live_work {
 	VEC(struct live_flops) flops;
 	VEC(struct live_kernel) kernels;
-	uint64_t left_out; /* processes that found no room */
 	/* the rest is its own */
 	VEC(struct live_work_thread) threads;
 	VEC(struct live_work_probe) probes;
