@@ -303,12 +303,6 @@ static void take_coverages(struct live_series *s, const struct session_view *v)
 	}
 }
 
-double live_series_seen(const struct live_series *s, uint32_t probe)
-{
-	uint64_t at;
-	return map64_get(&s->coverage_of, probe, &at) ? s->coverages.data[at].seen_ratio : 1;
-}
-
 /* ---- all of it ---- */
 
 void live_series_batch(struct live_series *s, const struct session_view *v, uint64_t now_ns)

@@ -102,8 +102,5 @@ struct session_view;
 void live_series_batch(struct live_series *s, const struct session_view *v, uint64_t now_ns);
 void live_series_free(struct live_series *s);
 
-/* For which part of the last time calls of a probe were seen: 1, where no budget turned it down. */
-double live_series_seen(const struct live_series *s, uint32_t probe);
-
 /* The process, or NULL. */
 const struct live_process *live_series_process(const struct live_series *s, uint32_t pid);

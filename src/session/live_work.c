@@ -1,5 +1,10 @@
 /* live_work.c - counts what is seen. A counted call within a counted one of its thread is the same
- * work: calls come by their ends, so those that came last wait for a while for a caller. */
+ * work: calls come by their ends, so what was counted of the inner one is taken off with the outer.
+ *
+ * What a budget keeps from being seen is reckoned in when it is known: its calls wait for the next
+ * row of coverage, and are multiplied by what part of that time they were seen in. Of a pair, the
+ * share that is taken off goes with the function that is seen less: in bursts both are on. So what
+ * the other one does by itself stays counted. */
 #include "session/live_work.h"
 
 #include <stdio.h>
@@ -12,34 +17,45 @@
 #include "symbolize/demangle.h"
 
 #define SECOND_NS   1000000000ULL
-#define WAITING	    8		       /* of a thread: more than one counted call holds of others */
-#define CALLER_NS   10000000ULL	       /* a caller ends soon after what it called */
-#define SEEN_LEAST  0.005	       /* by less nothing is reckoned */
+#define LATEST	    64		       /* counted calls of a thread that a caller may hold */
+#define CLOSED_NS   1000000000ULL      /* of coverage at least, */
+#define ON_NS	    20000000ULL	       /* with so much of it seen, unless it takes */
+#define OPEN_NS	    30000000000ULL     /* so long */
+#define STALE_NS    15000000000ULL     /* without a row: a function is seen all the time again */
 #define PLACES	    (WORK_SECONDS + 1) /* one of the second that goes on */
 #define THREADS	    (1 << 14)
 #define KERNELS_ALL (1 << 12)
 #define OTHER	    "(other)"
-#define NONE	    UINT32_MAX
 
 struct live_work_probe {
 	struct flops_probe flops;
 	bool launches;
-	uint32_t within; /* a probe whose calls were seen around its calls, or NONE */
+	/* by a budget: */
+	bool covered;		/* it is not seen all the time */
+	double seen;		/* the part of the time, when it was known last */
+	uint64_t on_ns, off_ns; /* then */
+	uint64_t row_ns;	/* when the last row came */
 };
 
-struct waiting {
+struct counted {
 	uint64_t start_ns, end_ns;
 	double model;
 	uint32_t probe;
-	uint8_t format;
-	bool launched; /* a kernel was seen to be launched in it */
+	uint8_t format, at; /* at: its place in live_flops.all */
+	bool taken_off;
 };
 
 struct live_work_thread {
 	uint32_t pid;
 	uint64_t launch_ns, tensor_ns; /* the last launch; the last of a kernel of tensor cores */
-	size_t len;
-	struct waiting calls[WAITING]; /* in the order in which they came */
+	struct counted *latest;	       /* a ring, or NULL: it counted nothing so far */
+	uint64_t n;
+};
+
+/* The work of a function that is not seen all the time, since its last row of coverage. */
+struct live_work_wait {
+	uint32_t pid, probe;
+	double model[FLOPS_FORMATS];
 };
 
 /* ---- rows ---- */
@@ -79,7 +95,7 @@ static struct live_work_probe *probe_of(struct live_work *w, const struct sessio
 		return &w->probes.data[at];
 	map64_set(&w->probe_of, number, w->probes.len);
 	struct live_work_probe *p = vec_push(&w->probes);
-	p->within = NONE;
+	p->seen = 1;
 	p->launches = !strcmp(live_string(v, row->role), "launch");
 	flops_probe_make(&p->flops, v->names->string, v->names->ctx, row);
 	return p;
@@ -98,111 +114,179 @@ static double *second_of(struct live_flops *f, uint64_t now_ns)
 	return f->all[f->last_s % PLACES];
 }
 
-/* How many calls one that was seen stands for. Where its function is called by another counted one,
- * whose calls are seen for a part of the time, those stand for it. */
-static double stands_for(const struct live_work *w, const struct live_series *s,
-			 const struct waiting *c)
+static double seen_of(const struct live_work *w, uint32_t probe)
 {
 	uint64_t at;
-	double seen = live_series_seen(s, c->probe);
-	uint32_t within = map64_get(&w->probe_of, c->probe, &at) ? w->probes.data[at].within : NONE;
-	if (within != NONE && live_series_seen(s, within) < 1)
-		return 0;
-	return seen >= SEEN_LEAST ? 1 / seen : 0;
+	bool known = map64_get(&w->probe_of, probe, &at) && w->probes.data[at].covered;
+	return known ? w->probes.data[at].seen : 1;
 }
 
-static void settle(struct live_work *w, const struct live_series *s,
-		   const struct live_work_thread *t, const struct waiting *c, uint64_t now_ns)
+static bool is_covered(const struct live_work *w, uint32_t probe)
 {
-	struct live_flops *f = flops_of(w, t->pid, now_ns);
-	uint8_t format = c->format == FORMAT_F32 && !c->launched ? FORMAT_TF32 : c->format;
-	f->model[c->format] += c->model;
-	second_of(f, now_ns)[format] += c->model * stands_for(w, s, c);
+	uint64_t at;
+	return map64_get(&w->probe_of, probe, &at) && w->probes.data[at].covered;
 }
 
-static bool holds(const struct waiting *outer, const struct waiting *inner)
+static struct live_work_wait *wait_of(struct live_work *w, uint32_t pid, uint32_t probe)
+{
+	uint64_t key = (uint64_t)pid << 32 | probe, at;
+	if (map64_get(&w->wait_of, key, &at))
+		return &w->waits.data[at];
+	map64_set(&w->wait_of, key, w->waits.len);
+	struct live_work_wait *ret = vec_push(&w->waits);
+	ret->pid = pid;
+	ret->probe = probe;
+	return ret;
+}
+
+/* probe: by which it was seen, or is taken off. */
+static void add_to_all(struct live_work *w, uint32_t pid, uint32_t probe, uint8_t at, double model,
+		       uint64_t now_ns)
+{
+	if (is_covered(w, probe))
+		wait_of(w, pid, probe)->model[at] += model;
+	else
+		second_of(flops_of(w, pid, now_ns), now_ns)[at] += model;
+}
+
+static bool holds(const struct counted *outer, const struct counted *inner)
 {
 	return outer->start_ns <= inner->start_ns && inner->end_ns <= outer->end_ns;
 }
 
-static void note_within(struct live_work *w, uint32_t inner, uint32_t outer)
+/* The i-th of the latest, from 0 on; NULL: it ended before that time, or there is none. */
+static struct counted *latest_after(const struct live_work_thread *t, uint64_t i, uint64_t ns)
 {
-	uint64_t at;
-	if (inner != outer && map64_get(&w->probe_of, inner, &at))
-		w->probes.data[at].within = outer;
+	if (i >= t->n || i >= LATEST)
+		return NULL;
+	struct counted *c = &t->latest[(t->n - 1 - i) % LATEST];
+	return c->end_ns > ns ? c : NULL;
 }
 
-/* Those that a call holds are its own work. One that casts its arguments (autocast) calls itself
- * with what it made: the format is the inner one's. */
-static void claim(struct live_work *w, struct live_work_thread *t, struct waiting *c)
+/* What a call holds is its own work: returns how much of that its own format has already. One that
+ * casts its arguments (autocast) calls itself with what it made: the format is the inner one's. */
+static double take_off(struct live_work *w, const struct live_work_thread *t, struct counted *c,
+		       uint64_t now_ns)
 {
-	size_t kept = 0;
-	for (size_t i = 0; i < t->len; i++) {
-		const struct waiting *inner = &t->calls[i];
-		if (!holds(c, inner)) {
-			t->calls[kept++] = *inner;
+	double ret = 0;
+	struct counted *inner;
+	for (uint64_t i = 0; (inner = latest_after(t, i, c->start_ns)); i++) {
+		if (inner->taken_off || !holds(c, inner))
 			continue;
-		}
-		note_within(w, inner->probe, c->probe);
-		if (inner->format)
+		bool less = seen_of(w, inner->probe) < seen_of(w, c->probe);
+		add_to_all(w, t->pid, less ? inner->probe : c->probe, inner->at, -inner->model,
+			   now_ns);
+		inner->taken_off = true;
+		if (inner->format) {
 			c->format = inner->format;
+			c->at = inner->at;
+		}
+		ret += inner->model;
 	}
-	t->len = kept;
+	return ret;
 }
 
 /* It came after what holds it: from another CPU's ring. */
-static bool is_held(struct live_work *w, struct live_work_thread *t, const struct waiting *c)
+static bool came_late(const struct live_work_thread *t, const struct counted *c)
 {
-	for (size_t i = 0; i < t->len; i++) {
-		if (!holds(&t->calls[i], c))
-			continue;
-		note_within(w, c->probe, t->calls[i].probe);
-		if (c->format)
-			t->calls[i].format = c->format;
-		return true;
-	}
+	const struct counted *outer;
+	for (uint64_t i = 0; (outer = latest_after(t, i, c->start_ns)); i++)
+		if (holds(outer, c) && !holds(c, outer))
+			return true;
 	return false;
 }
 
-static void count_work(struct live_work *w, const struct live_series *s, struct live_work_thread *t,
-		       const struct flops_probe *p, const struct m_call *c, uint64_t now_ns)
+static bool lies_in(uint64_t ns, const struct m_call *c)
+{
+	return ns >= c->start_ns && ns <= c->start_ns + c->dur_ns;
+}
+
+/* Where float32's kernels were not seen they may be of tensor cores. */
+static uint8_t place_of_format(const struct live_work_thread *t, const struct m_call *c,
+			       uint8_t *format)
+{
+	if (*format == FORMAT_F32 && lies_in(t->tensor_ns, c))
+		*format = FORMAT_TF32;
+	return *format == FORMAT_F32 && !lies_in(t->launch_ns, c) ? FORMAT_TF32 : *format;
+}
+
+static void count_work(struct live_work *w, struct live_work_thread *t, const struct flops_probe *p,
+		       const struct m_call *c, uint64_t now_ns)
 {
 	struct flops_work work;
 	flops_count(&work, p, c);
-	struct waiting call = {.start_ns = c->start_ns,
+	struct counted call = {.start_ns = c->start_ns,
 			       .end_ns = c->start_ns + c->dur_ns,
 			       .model = work.model,
 			       .probe = c->probe,
-			       .format = work.format,
-			       .launched = t->launch_ns >= c->start_ns};
-	if (is_held(w, t, &call))
+			       .format = work.format};
+	if (came_late(t, &call))
 		return;
-	claim(w, t, &call);
 	if (!work.known) {
 		flops_of(w, t->pid, now_ns)->unknown++;
 		return;
 	}
-	if (call.format == FORMAT_F32 && t->tensor_ns >= c->start_ns)
-		call.format = FORMAT_TF32;
-	if (t->len == WAITING) {
-		settle(w, s, t, &t->calls[0], now_ns);
-		memmove(t->calls, t->calls + 1, --t->len * sizeof(t->calls[0]));
-	}
-	t->calls[t->len++] = call;
+	call.at = place_of_format(t, c, &call.format);
+	double within = take_off(w, t, &call, now_ns);
+	if (work.model > within)
+		flops_of(w, t->pid, now_ns)->model[call.format] += work.model - within;
+	add_to_all(w, t->pid, c->probe, call.at, work.model, now_ns);
+	if (!t->latest)
+		t->latest = xcalloc(LATEST, sizeof(*t->latest));
+	t->latest[t->n++ % LATEST] = call;
 }
 
-/* upto_ns: what ended before has come; 0: not known. */
-static void settle_thread(struct live_work *w, const struct live_series *s,
-			  struct live_work_thread *t, uint64_t upto_ns, uint64_t now_ns)
+/* ---- within a budget ---- */
+
+/* The work of a probe's calls that waits, of all processes. */
+static void settle(struct live_work *w, uint32_t probe, double seen, uint64_t now_ns)
 {
-	size_t kept = 0;
-	for (size_t i = 0; i < t->len; i++) {
-		if (upto_ns && t->calls[i].end_ns + CALLER_NS > upto_ns)
-			t->calls[kept++] = t->calls[i];
-		else
-			settle(w, s, t, &t->calls[i], now_ns);
+	for (size_t i = 0; i < w->waits.len; i++) {
+		struct live_work_wait *of = &w->waits.data[i];
+		if (of->probe != probe)
+			continue;
+		double *to = second_of(flops_of(w, of->pid, now_ns), now_ns);
+		for (int f = 0; f < FLOPS_FORMATS; f++)
+			to[f] += of->model[f] / seen;
+		memset(of->model, 0, sizeof(of->model));
 	}
-	t->len = kept;
+}
+
+/* Of a part of the time that is too short, or in which there was no burst, the next row tells. */
+static void take_coverage(struct live_work *w, uint32_t probe, struct live_work_probe *p,
+			  const struct m_coverage *row, uint64_t now_ns)
+{
+	bool first = !p->covered || row->on_ns < p->on_ns || row->off_ns < p->off_ns;
+	uint64_t on_ns = row->on_ns - p->on_ns, all_ns = on_ns + (row->off_ns - p->off_ns);
+	p->row_ns = now_ns;
+	if (!first && (all_ns < CLOSED_NS || (on_ns < ON_NS && all_ns < OPEN_NS)))
+		return;
+	p->seen = first || !all_ns ? 1 : (double)on_ns / (double)all_ns;
+	p->covered = true;
+	p->on_ns = row->on_ns;
+	p->off_ns = row->off_ns;
+	if (p->seen > 0)
+		settle(w, probe, p->seen, now_ns);
+}
+
+static void take_coverages(struct live_work *w, const struct session_view *v, uint64_t now_ns)
+{
+	for (size_t i = 0; i < v->batch->coverages.len; i++) {
+		const struct m_coverage *row = &v->batch->coverages.data[i];
+		const struct m_probe *of = v->names->probe(v->names->ctx, row->probe);
+		struct live_work_probe *p = of ? probe_of(w, v, row->probe, of) : NULL;
+		if (p && p->flops.kind)
+			take_coverage(w, row->probe, p, row, now_ns);
+	}
+	uint64_t number, place;
+	size_t next = 0;
+	while (map64_next(&w->probe_of, &next, &number, &place)) {
+		struct live_work_probe *p = &w->probes.data[place];
+		if (!p->covered || p->row_ns + STALE_NS > now_ns)
+			continue;
+		settle(w, (uint32_t)number, 1, now_ns);
+		p->covered = false;
+	}
 }
 
 /* ---- kernels ---- */
@@ -250,8 +334,6 @@ static void count_launch(struct live_work *w, const struct session_view *v, uint
 	char mangled[1024], name[WORK_NAME_BYTES];
 	uint64_t value = live_name_value(row, c), at;
 	uint64_t key = hash_u64(hash_u64(pid) ^ hash_u64((uint64_t)c->probe << 32 ^ value));
-	if (c->flags & CALL_ERROR)
-		return;
 	if (!map64_get(&w->kernel_of, key, &at)) {
 		live_function_name(v, row, value, mangled, sizeof(mangled));
 		short_name(name, mangled);
@@ -274,7 +356,7 @@ static void take_call(struct live_work *w, const struct session_view *v,
 		      const struct live_series *s, const struct m_call *c, uint64_t now_ns)
 {
 	const struct m_probe *row = v->names->probe(v->names->ctx, c->probe);
-	if (!row)
+	if (!row || c->flags & CALL_ERROR)
 		return;
 	const struct live_work_probe *p = probe_of(w, v, c->probe, row);
 	if (!p->launches && !p->flops.kind)
@@ -286,19 +368,19 @@ static void take_call(struct live_work *w, const struct session_view *v,
 	if (p->launches)
 		count_launch(w, v, thread->pid, t, row, c);
 	else if (t)
-		count_work(w, s, t, &p->flops, c, now_ns);
+		count_work(w, t, &p->flops, c, now_ns);
 	else
 		flops_of(w, thread->pid, now_ns)->unknown++;
 }
 
-static void forget_threads(struct live_work *w, const struct session_view *v,
-			   const struct live_series *s, uint64_t now_ns)
+static void forget_threads(struct live_work *w, const struct session_view *v)
 {
 	for (size_t i = 0; i < v->batch->threads_gone.len; i++) {
 		uint64_t at;
 		if (!map64_get(&w->thread_of, v->batch->threads_gone.data[i], &at))
 			continue;
-		settle_thread(w, s, &w->threads.data[at], 0, now_ns);
+		free(w->threads.data[at].latest);
+		w->threads.data[at] = (struct live_work_thread){0};
 		*vec_push(&w->free_threads) = (uint32_t)at;
 		map64_del(&w->thread_of, v->batch->threads_gone.data[i]);
 	}
@@ -309,14 +391,27 @@ void live_work_batch(struct live_work *w, const struct session_view *v, const st
 {
 	for (size_t i = 0; i < v->batch->calls.len; i++)
 		take_call(w, v, s, &v->batch->calls.data[i], now_ns);
-	for (size_t i = 0; i < w->threads.len; i++)
-		settle_thread(w, s, &w->threads.data[i], v->upto_ns, now_ns);
-	forget_threads(w, v, s, now_ns);
+	take_coverages(w, v, now_ns);
+	forget_threads(w, v);
+}
+
+static void forget_waits(struct live_work *w, const struct live_series *s)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < w->waits.len; i++)
+		if (live_series_process(s, w->waits.data[i].pid))
+			w->waits.data[kept++] = w->waits.data[i];
+	w->waits.len = kept;
+	map64_free(&w->wait_of);
+	for (size_t i = 0; i < kept; i++)
+		map64_set(&w->wait_of,
+			  (uint64_t)w->waits.data[i].pid << 32 | w->waits.data[i].probe, i);
 }
 
 void live_work_forget(struct live_work *w, const struct live_series *s)
 {
 	size_t kept = 0;
+	forget_waits(w, s);
 	for (size_t i = 0; i < w->flops.len; i++)
 		if (live_series_process(s, w->flops.data[i].pid))
 			w->flops.data[kept++] = w->flops.data[i];
@@ -344,7 +439,11 @@ void live_work_free(struct live_work *w)
 {
 	vec_free(&w->flops);
 	vec_free(&w->kernels);
+	for (size_t i = 0; i < w->threads.len; i++)
+		free(w->threads.data[i].latest);
 	vec_free(&w->threads);
+	vec_free(&w->waits);
+	map64_free(&w->wait_of);
 	vec_free(&w->probes);
 	vec_free(&w->free_threads);
 	map64_free(&w->flops_of);
@@ -362,15 +461,20 @@ bool live_work_speed(const struct live_work *w, uint32_t pid, uint64_t now_ns,
 	if (!map64_get(&w->flops_of, pid, &at))
 		return false;
 	const struct live_flops *f = &w->flops.data[at];
+	double counted = 0;
+	for (int i = 0; i < FLOPS_FORMATS; i++)
+		counted += f->model[i];
 	uint64_t from_s = now_s > WORK_SECONDS ? now_s - WORK_SECONDS : 0;
 	if (from_s <= f->first_s)
 		from_s = f->first_s + 1; /* it began within that one */
-	if (from_s >= now_s)
+	if (from_s >= now_s || counted <= 0)
 		return false;
 	for (int i = 0; i < FLOPS_FORMATS; i++)
 		ret[i] = 0;
 	for (uint64_t s = from_s; s < now_s && s <= f->last_s; s++)
 		for (int i = 0; i < FLOPS_FORMATS; i++)
 			ret[i] += f->all[s % PLACES][i] / (double)(now_s - from_s);
+	for (int i = 0; i < FLOPS_FORMATS; i++)
+		ret[i] = ret[i] > 0 ? ret[i] : 0; /* what is taken off may come a second later */
 	return true;
 }

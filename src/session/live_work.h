@@ -32,6 +32,7 @@ struct live_kernel {
 
 struct live_work_thread;
 struct live_work_probe;
+struct live_work_wait;
 
 struct live_work {
 	VEC(struct live_flops) flops;
@@ -39,15 +40,15 @@ struct live_work {
 	/* the rest is its own */
 	VEC(struct live_work_thread) threads;
 	VEC(struct live_work_probe) probes;
+	VEC(struct live_work_wait) waits;
 	VEC(uint32_t) free_threads; /* places */
-	struct map64 flops_of, kernel_of, named, names_of, thread_of, probe_of;
+	struct map64 flops_of, kernel_of, named, names_of, thread_of, probe_of, wait_of;
 };
 
 struct live_series;
 struct session_view;
 
-/* w: zeroed. The calls of a batch. s: whose processes are kept, and how much of the time the calls
- * of a function are seen. */
+/* w: zeroed. The calls of a batch. s: whose processes are kept. */
 void live_work_batch(struct live_work *w, const struct session_view *v, const struct live_series *s,
 		     uint64_t now_ns);
 /* What is of processes that s does not know is dropped. */

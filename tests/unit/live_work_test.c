@@ -136,7 +136,7 @@ static void product(uint64_t start_us, uint64_t dur_us, uint64_t dtype)
 	c->args[2] = dtype;
 }
 
-/* 2 x 64 x 8 x 9 operations. */
+#define CONVOLUTED (2.0 * 64 * 8 * 9)
 static void convolution(uint64_t start_us, uint64_t dur_us)
 {
 	struct m_call *c = call(0, CONVOLUTION, start_us, dur_us);
@@ -201,38 +201,72 @@ static void within_another(void **unused)
 	product(0, 10, FLOAT);
 	product(20, 10, FLOAT);
 	product(22, 5, HALF);
-	product(22, 5, HALF); /* twice told of one time: not twice the work */
+	product(22, 5, HALF);
+	product(40, 10, FLOAT);
+	product(40, 10, FLOAT); /* at the same time to the nanosecond */
 	pass(AT + SECOND, 0);
-	assert_true(counted(FORMAT_F16) == 2 * FLOP);
-	assert_true(counted(FORMAT_F32) == 0);
+	assert_true(counted(FORMAT_F16) == FLOP);
+	assert_true(counted(FORMAT_F32) == 2 * FLOP);
 }
 
-/* What has ended waits until its caller must have come. */
-static void caller_in_the_next_batch(void **unused)
+/* However much later it ends: what it holds was counted, and counts once. */
+static void caller_in_another_batch(void **unused)
 {
 	(void)unused;
 	convolution(2, 5);
-	pass(AT + SECOND, AT + 8 * US);
-	assert_true(counted(FORMAT_F32) == 0);
-	convolution(0, 10);
-	pass(AT + SECOND, AT + 12 * US);
-	assert_true(counted(FORMAT_F32) == 0);
-	pass(AT + SECOND, AT + SECOND);
-	assert_true(counted(FORMAT_F32) == 2 * 64 * 8 * 9);
+	pass(AT + SECOND, 0);
+	assert_true(counted(FORMAT_F32) == CONVOLUTED);
+	convolution(1, 900000);
+	pass(AT + 2 * SECOND, 0);
+	convolution(0, 1900000);
+	pass(AT + 3 * SECOND, 0);
+	assert_true(counted(FORMAT_F32) == CONVOLUTED);
+	product(10, 5, FLOAT); /* late, of a caller that is known */
+	pass(AT + 3 * SECOND, 0);
+	assert_true(counted(FORMAT_F32) == CONVOLUTED);
 }
 
-/* Many in one batch, more than wait for a caller. */
-static void many(void **unused)
+/* Of a call that is made of many, as addbmm is of products. */
+static void made_of_many(void **unused)
+{
+	(void)unused;
+	for (uint64_t i = 0; i < 50; i++)
+		convolution(i * 20, 10);
+	product(0, 1000, FLOAT);
+	pass(AT + SECOND, 0);
+	assert_true(counted(FORMAT_F32) == FLOP); /* it is more than they are */
+	for (uint64_t i = 0; i < 3; i++)
+		product(2000 + i * 20, 10, FLOAT);
+	convolution(2000, 1000);
+	pass(AT + SECOND, 0);
+	assert_true(counted(FORMAT_F32) == 4 * FLOP); /* and what only grows stays */
+}
+
+static void errors_are_no_work(void **unused)
+{
+	(void)unused;
+	product(2, 5, HALF);
+	product(0, 10, HALF);
+	b.calls.data[1].flags = CALL_ERROR;
+	product(20, 10, HALF);
+	b.calls.data[2].flags = CALL_ERROR;
+	pass(AT + SECOND, 0);
+	assert_true(counted(FORMAT_F16) == FLOP);
+}
+
+static void threads_come_and_go(void **unused)
 {
 	(void)unused;
 	for (uint64_t i = 0; i < 100; i++)
 		product(i * 20, 10, HALF);
-	pass(AT + SECOND, AT + SECOND);
-	assert_true(counted(FORMAT_F16) == 100 * FLOP);
 	*vec_push(&b.threads_gone) = 0;
-	product(3000, 10, HALF);
-	pass(AT + SECOND, AT + 3001 * US); /* its thread ends: nobody calls it any more */
-	assert_true(counted(FORMAT_F16) == 101 * FLOP);
+	pass(AT + SECOND, 0);
+	assert_true(counted(FORMAT_F16) == 100 * FLOP);
+	thread(5, 7); /* takes its place */
+	product(0, 3000, HALF);
+	b.calls.data[0].thread = 5;
+	pass(AT + SECOND, 0);
+	assert_true(counted(FORMAT_F16) == 101 * FLOP); /* and holds none of its calls */
 }
 
 static void kernels_by_name(void **unused)
@@ -361,9 +395,9 @@ static void float32_by_its_kernels(void **unused)
 	pass(AT, 0);
 	assert_true(counted(FORMAT_F32) == 2 * FLOP);
 	assert_true(counted(FORMAT_TF32) == FLOP);
-	double speed[FLOPS_FORMATS];
-	assert_false(live_work_speed(&s.work, 7, AT + SECOND, speed)); /* no whole second */
-	assert_false(live_work_speed(&s.work, 8, AT + SECOND, speed));
+	double by_format[FLOPS_FORMATS];
+	assert_false(live_work_speed(&s.work, 7, AT + SECOND, by_format)); /* no whole second */
+	assert_false(live_work_speed(&s.work, 8, AT + SECOND, by_format));
 }
 
 static void utilisation_that_is_not_known(void **unused)
@@ -390,32 +424,88 @@ static void coverage(uint32_t of, uint64_t on_ns, uint64_t off_ns)
 		(struct m_coverage){.probe = of, .on_ns = on_ns, .off_ns = off_ns};
 }
 
+/* So many seconds in each of which a part of the calls is seen, then a row of coverage. */
+static void seconds_of(unsigned n, void (*calls)(uint64_t from_us), uint32_t of, double seen)
+{
+	static uint64_t on_ns, off_ns;
+	uint64_t first = s.now_ns > AT ? (s.now_ns - AT) / SECOND + 1 : 0;
+	on_ns = off_ns = SECOND;
+	coverage(of, on_ns, off_ns); /* when it is turned down */
+	pass(AT + first * SECOND, 0);
+	for (uint64_t second = first; second < first + n; second++) {
+		calls(second * 1000000);
+		on_ns += (uint64_t)(seen * 1e9);
+		off_ns += (uint64_t)((1 - seen) * 1e9);
+		coverage(of, on_ns, off_ns);
+		pass(AT + second * SECOND + SECOND / 2, 0);
+	}
+}
+
+static double speed(void)
+{
+	return work_series_speed(&s, 7);
+}
+
+static void hundred_products(uint64_t from_us)
+{
+	for (unsigned i = 0; i < 100; i++)
+		product(from_us + i * 20, 10, HALF);
+}
+
 /* Seen for a quarter of the time: the counter is of what was seen, the speed of all. */
 static void what_a_budget_leaves_out(void **unused)
 {
 	(void)unused;
-	coverage(MM, SECOND, 3 * SECOND);
-	pass(AT, 0);
-	work_for_seconds(100, HALF);
-	assert_true(fabs(work_series_speed(&s, 7) / (400 * FLOP) - 1) < 1e-9);
+	seconds_of(12, hundred_products, MM, 0.25);
+	assert_true(fabs(speed() / (400 * FLOP) - 1) < 1e-9);
 	assert_true(counted(FORMAT_F16) == 1200 * FLOP);
 }
 
-/* The inner one is seen all the time, its caller for a half: that stands for both. */
-static void what_stands_for_others(void **unused)
+/* From when no row comes any more, it is seen all the time. */
+static void what_is_seen_again(void **unused)
 {
 	(void)unused;
-	product(2, 5, HALF);
-	convolution(0, 10); /* calls a product, as it were */
-	pass(AT, 0);
-	coverage(CONVOLUTION, SECOND, SECOND);
-	pass(AT, 0);
+	seconds_of(12, hundred_products, MM, 0.25);
 	work_for_seconds(100, HALF);
-	assert_true(work_series_speed(&s, 7) == 0);
-	coverage(CONVOLUTION, 2 * SECOND, SECOND); /* on since */
-	pass(s.now_ns, 0);
 	work_for_seconds(100, HALF);
-	assert_true(work_series_speed(&s, 7) > 0);
+	work_for_seconds(100, HALF);
+	assert_true(fabs(speed() / (100 * FLOP) - 1) < 1e-9);
+}
+
+/* A row in whose time was no burst says nothing; the next one tells of both. */
+static void bursts_between_rows(void **unused)
+{
+	(void)unused;
+	coverage(MM, SECOND, 0);
+	pass(AT, 0);
+	for (uint64_t second = 0; second < 14; second++) {
+		bool burst = second % 2;
+		if (burst)
+			hundred_products(second * 1000000);
+		coverage(MM, SECOND + (second + 1) / 2 * SECOND / 4,
+			 (second + 1) * SECOND - (second + 1) / 2 * SECOND / 4);
+		pass(AT + second * SECOND + SECOND / 2, 0);
+	}
+	/* 100 in an eighth of two seconds */
+	assert_true(fabs(speed() / (400 * FLOP) - 1) < 1e-6);
+}
+
+/* Of a hundred convolutions with a product in each a half is seen, all products are, and as many
+ * that stand alone. */
+static void half_of_the_callers(uint64_t from_us)
+{
+	for (unsigned i = 0; i < 200; i++) {
+		product(from_us + i * 20 + 2, 5, FLOAT);
+		if (i < 50)
+			convolution(from_us + i * 20, 10);
+	}
+}
+
+static void what_is_within_a_caller_that_is_not_seen(void **unused)
+{
+	(void)unused;
+	seconds_of(12, half_of_the_callers, CONVOLUTION, 0.5);
+	assert_true(fabs(speed() / (100 * FLOP + 100 * CONVOLUTED) - 1) < 1e-9);
 }
 
 static void what_has_ended_goes(void **unused)
@@ -449,8 +539,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(by_format),
 		TEST(within_another),
-		TEST(caller_in_the_next_batch),
-		TEST(many),
+		TEST(caller_in_another_batch),
+		TEST(made_of_many),
+		TEST(errors_are_no_work),
+		TEST(threads_come_and_go),
 		TEST(kernels_by_name),
 		TEST(utilisation),
 		TEST(utilisation_of_two_gpus),
@@ -458,7 +550,9 @@ int main(void)
 		TEST(float32_by_its_kernels),
 		TEST(utilisation_that_is_not_known),
 		TEST(what_a_budget_leaves_out),
-		TEST(what_stands_for_others),
+		TEST(what_is_seen_again),
+		TEST(bursts_between_rows),
+		TEST(what_is_within_a_caller_that_is_not_seen),
 		TEST(what_has_ended_goes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
