@@ -9,6 +9,7 @@
 #define MORE_COST 1.2		/* what is told again, that went on after its end */
 #define PIECE_NS  1000000000ULL /* how well it is known where a piece begins, at best */
 #define BESIDES	  8		/* causes that are told beside those of an incident */
+#define KEY_NS	  1000		/* between keys: who reads them as doubles tells them apart */
 
 void live_incident_begin(struct live_incident *ret, uint64_t id, uint64_t told_ns)
 {
@@ -29,8 +30,8 @@ static uint64_t free_key(const struct live_incident *w, uint64_t told_ns)
 	uint64_t ret = told_ns;
 	for (size_t i = 0; i < w->besides.len; i++)
 		if (w->besides.data[i].row.told_ns >= ret)
-			ret = w->besides.data[i].row.told_ns + 1;
-	return ret > w->told_ns ? ret : w->told_ns + 1;
+			ret = w->besides.data[i].row.told_ns + KEY_NS;
+	return ret > w->told_ns ? ret : w->told_ns + KEY_NS;
 }
 
 bool live_incident_has_cause(const struct live_incident *w)
@@ -261,7 +262,7 @@ static struct live_beside *known_beside(struct live_incident *w, const struct di
 	for (size_t i = 0; i < w->besides.len; i++) {
 		struct live_beside *b = &w->besides.data[i];
 		const struct incident_said said = {.row = &b->row, .texts = &b->texts};
-		if (in->onset_ns < b->row.end_ns + PIECE_NS &&
+		if (in->pid == b->row.pid && in->onset_ns < b->row.end_ns + PIECE_NS &&
 		    b->row.onset_ns < in->end_ns + PIECE_NS &&
 		    !strcmp(incident_text(&said, b->row.cause), cause_id(in->cause.cause)))
 			return b;
@@ -291,12 +292,18 @@ static void tell_beside(struct live_incident *w, const struct diagnosed *in,
 	bool is_new = !b;
 	if (is_new && w->besides.len == BESIDES)
 		return;
-	if (!is_new && f->begin_ns + USUAL_NS > b->row.onset_ns)
-		return; /* its beginning is not looked at any more */
+	if (!is_new)
+		b->found_ns = f->now_ns;
+	if (!is_new && f->begin_ns + USUAL_NS > b->row.onset_ns) { /* its beginning has gone */
+		b->row.end_ns = in->end_ns > b->row.end_ns ? in->end_ns : b->row.end_ns;
+		b->row.ended = beside_is_over(w, in, f);
+		put_beside(f, b, false);
+		return;
+	}
 	uint64_t key = is_new ? free_key(w, in->told_ns) : b->row.told_ns;
 	if (is_new) {
 		b = vec_push(&w->besides);
-		b->caused_ns = f->now_ns;
+		b->caused_ns = b->found_ns = f->now_ns;
 	}
 	incident_texts_free(&b->texts);
 	incident_to_row(&b->row, &b->texts, in, f->t, b->caused_ns, beside_is_over(w, in, f));
@@ -306,14 +313,18 @@ static void tell_beside(struct live_incident *w, const struct diagnosed *in,
 
 static void tell_besides(struct live_incident *w, const struct live_findings *f)
 {
+	uint64_t upto_ns = 0; /* of the incident's pieces */
 	for (size_t i = 0; i < f->found->incidents.len; i++) {
 		const struct diagnosed *in = &f->found->incidents.data[i];
+		if (in->id == w->id && !in->beside && in->end_ns > upto_ns)
+			upto_ns = in->end_ns;
 		if (in->id == w->id && in->beside && in->blamed)
 			tell_beside(w, in, f);
 	}
-	for (size_t i = 0; i < w->besides.len && !lasts(w, f); i++) {
+	for (size_t i = 0; i < w->besides.len; i++) {
 		struct live_beside *b = &w->besides.data[i];
-		if (b->row.ended)
+		bool gone = b->found_ns != f->now_ns && b->row.end_ns + PIECE_NS <= upto_ns;
+		if (b->row.ended || (lasts(w, f) && !gone))
 			continue;
 		b->row.ended = true;
 		put_beside(f, b, false);

@@ -8,7 +8,7 @@
 
 /* What came to a cause that stands, and is told beside it. */
 struct live_beside {
-	uint64_t caused_ns; /* when it was found first */
+	uint64_t caused_ns, found_ns; /* when it was found first, and last */
 	bool told_end;
 	struct m_incident row;
 	struct incident_texts texts;

@@ -28,6 +28,7 @@ struct said {
 static struct rec_tables tables;
 static struct live_incident w;
 static struct anomaly anomaly;
+static uint64_t begin_s; /* of what is looked at */
 static VEC(struct said) all;
 static VEC(struct diagnosed) parts;
 
@@ -53,6 +54,7 @@ static int begin(void **state)
 	live_incident_begin(&w, 1, 102 * S);
 	anomaly = (struct anomaly){.id = 1, .incident = 1, .start_ns = 100 * S, .lost_ns = NAN};
 	all.len = parts.len = 0;
+	begin_s = 0;
 	return 0;
 }
 
@@ -90,6 +92,7 @@ static void find_at(double now_s, bool ended)
 	memcpy(&found.incidents, &parts, sizeof(found.incidents));
 	live_incident_find(&w, &(struct live_findings){.found = &found,
 						       .t = &tables,
+						       .begin_ns = begin_s * S,
 						       .now_ns = (uint64_t)(now_s * 1e9),
 						       .anomalies = &anomaly,
 						       .anomalies_len = 1,
@@ -174,6 +177,41 @@ static void what_comes_beside_has_a_row_of_its_own(void **state)
 	find_at(122, true);
 	for (size_t i = n; i < all.len; i++)
 		assert_false(all.data[i].told);
+}
+
+/* Its end goes on to be looked at when its beginning is not any more; one that is not found again
+ * is over when what it came to went on for a second. */
+static void the_end_of_what_comes_beside(void **state)
+{
+	(void)state;
+	piece(100, 110, CAUSE_CPU_CONTENTION);
+	beside(104, 110, CAUSE_PYTHON_GC);
+	beside(106, 110, CAUSE_STOPPED);
+	find_at(110, false);
+	begin_s = 104;
+	piece(100, 116, CAUSE_CPU_CONTENTION);
+	beside(108, 115, CAUSE_PYTHON_GC);
+	find_at(116, false);
+	assert_int_equal(last_of(CAUSE_PYTHON_GC)->onset_ns, 104 * S);
+	assert_int_equal(last_of(CAUSE_PYTHON_GC)->end_ns, 115 * S);
+	assert_true(last_of(CAUSE_PYTHON_GC)->ended);
+	assert_true(last_of(CAUSE_STOPPED)->ended && last_of(CAUSE_STOPPED)->told);
+	assert_int_equal(last_of(CAUSE_STOPPED)->end_ns, 110 * S);
+}
+
+/* The victim may be another one in another diagnosis: that is another row. */
+static void what_comes_beside_is_of_one_process(void **state)
+{
+	(void)state;
+	piece(100, 110, CAUSE_CPU_CONTENTION);
+	beside(104, 110, CAUSE_PYTHON_GC);
+	find_at(110, false);
+	uint64_t key = last_of(CAUSE_PYTHON_GC)->told_ns;
+	piece(100, 110, CAUSE_CPU_CONTENTION);
+	beside(104, 110, CAUSE_PYTHON_GC);
+	parts.data[1].pid = 43;
+	find_at(110, false);
+	assert_int_not_equal(last_of(CAUSE_PYTHON_GC)->told_ns, key);
 }
 
 /* The keys of rows differ, whatever comes in which order. */
@@ -312,6 +350,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(what_goes_on_has_one_row),
 		T(what_comes_beside_has_a_row_of_its_own),
+		T(the_end_of_what_comes_beside),
+		T(what_comes_beside_is_of_one_process),
 		T(keys_are_of_one_row),
 		T(no_more_than_have_room),
 		T(what_begins_when_it_is_told_is_told_later),
