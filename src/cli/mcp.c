@@ -145,7 +145,8 @@ static const struct tool {
 	 incidents, false, false},
 	{"evidence",
 	 "All that is known of one incident: the evidence for its cause, whose the lost time was, "
-	 "what else was likely. One whose cause changed has several pieces.",
+	 "what else was likely. One whose cause changed, or to which another came, has several "
+	 "pieces.",
 	 evidence, false, true},
 	{"freeze_trace",
 	 "Writes the trace of the last seconds into a recording on this host, for 'eacgm report'. "

@@ -1,6 +1,6 @@
 // incidents.ts - what an agent found: a list, and of the one that is opened all that is known, with
-// the series around it. "#incidents/12" is number 12; one whose cause changed has pieces with links of
-// their own, "#incidents/12-4242-987654321".
+// the series around it. "#incidents/12" is number 12; its pieces, where its cause changed or something
+// came beside it, have links of their own, "#incidents/12-4242-987654321".
 import { chart, type Chart } from "../chart";
 import type { Counters, Json, Series } from "../data";
 import { add, clear, h, note, section } from "../dom";
@@ -133,11 +133,11 @@ export function incidents(beside: Beside): Live {
 
   async function open(got: Json, id: string): Promise<void> {
     const i = (got.incidents as Json[]).find((v) => keyOf(v) === id || String(v.id) === id), now = got.now_ns;
-    if (!i) { add(clear(box), [back, note(`There is no incident ${id}: the agent keeps the last 64.`)]); near = null; return; }
+    if (!i) { add(clear(box), [back, note(`There is no incident ${id}: the agent keeps the last 64.`)]); near = null; opened = shown = ""; return; }
     if (!near || opened !== id) near = around(i);
     const text = JSON.stringify(i);
     const told = await beside(i, now); // it may be written after the incident was opened
-    if (opened !== id || (told?.textContent ?? "") !== file.textContent) add(clear(file), [told]);
+    if (opened !== id || (told?.outerHTML ?? "") !== file.innerHTML) add(clear(file), [told]);
     if (opened !== id || shown !== text) {
       const odd = anomaliesOf(i, got.anomalies, now);
       add(clear(box), [back, incidentCard(i, (t) => `${ns(Math.max(0, now - t))} ago`), file,
