@@ -137,7 +137,8 @@ export function incidents(beside: Beside): Live {
     if (!near || opened !== id) near = around(i);
     const text = JSON.stringify(i);
     const told = await beside(i, now); // it may be written after the incident was opened
-    if (opened !== id || (told?.outerHTML ?? "") !== file.innerHTML) add(clear(file), [told]);
+    const there = file.firstElementChild;
+    if (opened !== id || !(told && there ? told.isEqualNode(there) : told === there)) add(clear(file), [told]);
     if (opened !== id || shown !== text) {
       const odd = anomaliesOf(i, got.anomalies, now);
       add(clear(box), [back, incidentCard(i, (t) => `${ns(Math.max(0, now - t))} ago`), file,
