@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 
-from agents import Agent, certificate, start_in
+from agents import Agent, certificate, make_slow, start_in
 from cgroups import make_cgroup
 from gpu import fake_nvml
 from harness import EACGM, PUSH, PYTHON, expect, main, needs_torch, probes, skip, target, test
@@ -232,13 +232,15 @@ def check_steps(t, receiver, job):
 
 
 @test("steps are spans, one after another; an incident is a log when it is told, and a log and a "
-      "span when it has ended", 300, beside=True)
+      "span when it has ended", 420, beside=True)
 def _(t):
     needs_torch()
     receiver = Receiver()
     a = agent(t, receiver, "--detect")
-    job = start_in(t, a.group, PYTHON, JOB, "200", "61", "69")  # a minute is learned from
+    slow = t.path("slow")
+    job = start_in(t, a.group, PYTHON, JOB, "400", RHYTHM_SLOW=slow)
     check_steps(t, receiver, job)
+    make_slow(t, a, slow)
 
     def logs():
         return [log for log in receiver.rows("/v1/logs") if log["event_name"] == "eacgm.incident"]
@@ -247,7 +249,7 @@ def _(t):
         """Those of the job's own slow stretch: a busy machine makes others, which are short."""
         return [s for s in receiver.rows("/v1/traces") if "eacgm.incident.id" in attributes(s) and
                 s["end_time_unix_nano"] - s["start_time_unix_nano"] > 3e9]
-    t.wait_for(spans, "the end of an incident: %s" % a.said(), 200)
+    t.wait_for(spans, lambda: "the end of an incident: %s, %r" % (a.said(), logs()), 150)
     span = spans()[0]
     labels = attributes(span)
     mine = [log for log in logs() if log["trace_id"] == span["trace_id"]]

@@ -7,6 +7,7 @@ import re
 import signal
 import ssl
 import subprocess
+import time
 import urllib.error
 import urllib.request
 
@@ -82,6 +83,15 @@ class Agent:
 def start_in(t, group, *args, **env):
     return t.start(["sh", "-c", "echo $$ > %s/cgroup.procs; exec \"$@\"" % group, "sh", *args],
                    env=dict(os.environ, **env))
+
+
+def make_slow(t, a, slow, seconds=12):
+    """A job (rhythm_job.py) is slow while the file is there: from when the agent judges. By the clock
+    a busy machine may still be learning then, and learns it."""
+    t.wait_for(lambda: a.samples()["eacgm_learning"] == [({}, 0)], a.said, 120)
+    open(slow, "w").close()
+    time.sleep(seconds)
+    os.unlink(slow)
 
 
 def rows_of(t, path):
