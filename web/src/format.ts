@@ -32,7 +32,8 @@ export function bytes(v: number | null | undefined): string {
 
 /** Floating-point operations a second. */
 export function flops(v: number): string {
-  return `${scaled(v, [[1e15, "PFLOP"], [1e12, "TFLOP"], [1e9, "GFLOP"], [1e6, "MFLOP"], [1e3, "kFLOP"], [0, "FLOP"]])}/s`;
+  return v < 1e3 ? `${v.toFixed(0)} FLOP/s`
+    : `${scaled(v, [[1e15, "PFLOP"], [1e12, "TFLOP"], [1e9, "GFLOP"], [1e6, "MFLOP"], [1e3, "kFLOP"]])}/s`;
 }
 
 export function count(v: number | null | undefined): string {
