@@ -114,22 +114,31 @@ static double *second_of(struct live_flops *f, uint64_t now_ns)
 	return f->all[f->last_s % PLACES];
 }
 
-static double seen_of(const struct live_work *w, uint32_t probe)
+static bool is_covered(const struct live_work *w, uint32_t probe, double *ret_seen)
 {
 	uint64_t at;
-	bool known = map64_get(&w->probe_of, probe, &at) && w->probes.data[at].covered;
-	return known ? w->probes.data[at].seen : 1;
+	bool is = map64_get(&w->probe_of, probe, &at) && w->probes.data[at].covered;
+	*ret_seen = is ? w->probes.data[at].seen : 1;
+	return is;
 }
 
-static bool is_covered(const struct live_work *w, uint32_t probe)
+/* Of two functions that which is seen less. */
+static uint32_t less_seen(const struct live_work *w, uint32_t inner, uint32_t outer)
 {
-	uint64_t at;
-	return map64_get(&w->probe_of, probe, &at) && w->probes.data[at].covered;
+	double of_inner, of_outer;
+	is_covered(w, inner, &of_inner);
+	is_covered(w, outer, &of_outer);
+	return of_inner < of_outer ? inner : outer;
+}
+
+static uint64_t wait_key(uint32_t pid, uint32_t probe)
+{
+	return (uint64_t)pid << 32 | probe;
 }
 
 static struct live_work_wait *wait_of(struct live_work *w, uint32_t pid, uint32_t probe)
 {
-	uint64_t key = (uint64_t)pid << 32 | probe, at;
+	uint64_t key = wait_key(pid, probe), at;
 	if (map64_get(&w->wait_of, key, &at))
 		return &w->waits.data[at];
 	map64_set(&w->wait_of, key, w->waits.len);
@@ -143,7 +152,8 @@ static struct live_work_wait *wait_of(struct live_work *w, uint32_t pid, uint32_
 static void add_to_all(struct live_work *w, uint32_t pid, uint32_t probe, uint8_t at, double model,
 		       uint64_t now_ns)
 {
-	if (is_covered(w, probe))
+	double seen;
+	if (is_covered(w, probe, &seen))
 		wait_of(w, pid, probe)->model[at] += model;
 	else
 		second_of(flops_of(w, pid, now_ns), now_ns)[at] += model;
@@ -173,9 +183,8 @@ static double take_off(struct live_work *w, const struct live_work_thread *t, st
 	for (uint64_t i = 0; (inner = latest_after(t, i, c->start_ns)); i++) {
 		if (inner->taken_off || !holds(c, inner))
 			continue;
-		bool less = seen_of(w, inner->probe) < seen_of(w, c->probe);
-		add_to_all(w, t->pid, less ? inner->probe : c->probe, inner->at, -inner->model,
-			   now_ns);
+		add_to_all(w, t->pid, less_seen(w, inner->probe, c->probe), inner->at,
+			   -inner->model, now_ns);
 		inner->taken_off = true;
 		if (inner->format) {
 			c->format = inner->format;
@@ -280,7 +289,7 @@ static void take_coverages(struct live_work *w, const struct session_view *v, ui
 	}
 	uint64_t number, place;
 	size_t next = 0;
-	while (map64_next(&w->probe_of, &next, &number, &place)) {
+	while (w->waits.len && map64_next(&w->probe_of, &next, &number, &place)) {
 		struct live_work_probe *p = &w->probes.data[place];
 		if (!p->covered || p->row_ns + STALE_NS > now_ns)
 			continue;
@@ -298,10 +307,15 @@ static size_t kernels_of(struct live_work *w, uint32_t pid)
 	return n;
 }
 
+static uint64_t kernel_key(uint32_t pid, const char *name)
+{
+	return hash_u64(hash_u64(pid) ^ hash_bytes(name, strlen(name)));
+}
+
 /* The place of a name; one that finds no room is added to all others of its process. */
 static size_t place_of_kernel(struct live_work *w, uint32_t pid, const char *name)
 {
-	uint64_t key = hash_u64(hash_u64(pid) ^ hash_bytes(name, strlen(name))), at;
+	uint64_t key = kernel_key(pid, name), at;
 	if (map64_get(&w->named, key, &at))
 		return at;
 	bool full = kernels_of(w, pid) >= WORK_KERNELS || w->kernels.len >= KERNELS_ALL;
@@ -404,8 +418,7 @@ static void forget_waits(struct live_work *w, const struct live_series *s)
 	w->waits.len = kept;
 	map64_free(&w->wait_of);
 	for (size_t i = 0; i < kept; i++)
-		map64_set(&w->wait_of,
-			  (uint64_t)w->waits.data[i].pid << 32 | w->waits.data[i].probe, i);
+		map64_set(&w->wait_of, wait_key(w->waits.data[i].pid, w->waits.data[i].probe), i);
 }
 
 void live_work_forget(struct live_work *w, const struct live_series *s)
@@ -429,8 +442,7 @@ void live_work_forget(struct live_work *w, const struct live_series *s)
 	map64_free(&w->names_of);
 	for (size_t i = 0; i < kept; i++) {
 		const struct live_kernel *k = &w->kernels.data[i];
-		map64_set(&w->named,
-			  hash_u64(hash_u64(k->pid) ^ hash_bytes(k->name, strlen(k->name))), i);
+		map64_set(&w->named, kernel_key(k->pid, k->name), i);
 		map64_set(&w->names_of, k->pid, kernels_of(w, k->pid) + 1);
 	}
 }
