@@ -10,6 +10,7 @@
 #define FIRST_STEPS    5 /* of a loop: libraries are loaded and kernels compiled in them */
 #define SLICES_MOST    100000
 #define LEAST_USUAL_NS 2e9		/* to compare with */
+#define LEAST_LEFT_NS  5e8		/* likewise, where the rest may be slow itself */
 #define OF_AN_INCIDENT (UINT32_MAX - 1) /* a loop's number that none has */
 #define COVERED	       0.5 /* of an incident's time: steps that have less of it do not stand for it */
 
@@ -147,7 +148,16 @@ static void add_steps(const struct diagnosing *x, blame_spans_t *ret, const stru
 	}
 }
 
-/* What comes before anything is judged is its launch; where there is little else, that as well. */
+/* What comes before anything is judged is its launch. That is taken, too, where there is little
+ * else; an incident that stands when judging begins may have begun in it, so that any rest is
+ * better. */
+static bool has_enough(const struct diagnosing *x, const blame_spans_t *usual)
+{
+	uint64_t from_ns = x->list->judged_from_ns;
+	bool may_be_slow = is_beside(x, from_ns, from_ns);
+	return length_of(usual) >= (may_be_slow ? LEAST_LEFT_NS : LEAST_USUAL_NS);
+}
+
 static struct usual_time *usual_steps(struct diagnosing *x, const struct steps_process *p,
 				      uint32_t loop, uint32_t thread)
 {
@@ -156,7 +166,7 @@ static struct usual_time *usual_steps(struct diagnosing *x, const struct steps_p
 	if (!is_new)
 		return u;
 	add_steps(x, &u->usual.spans, p, loop, thread, x->list->judged_from_ns);
-	if (length_of(&u->usual.spans) < LEAST_USUAL_NS) {
+	if (!has_enough(x, &u->usual.spans)) {
 		u->usual.spans.len = 0;
 		add_steps(x, &u->usual.spans, p, loop, thread, 0);
 	}
@@ -223,7 +233,7 @@ static struct usual_time *usual_plain(struct diagnosing *x, uint32_t pid, uint32
 		return u;
 	blame_thread_times(x->w, thread, &first_ns, &last_ns);
 	add_plain(x, &u->usual.spans, thread, judged_ns > first_ns ? judged_ns : first_ns, last_ns);
-	if (length_of(&u->usual.spans) < LEAST_USUAL_NS) {
+	if (!has_enough(x, &u->usual.spans)) {
 		u->usual.spans.len = 0;
 		add_plain(x, &u->usual.spans, thread, first_ns, last_ns);
 	}

@@ -78,6 +78,21 @@ def slow_steps_add_up(folder):
 
 
 @test
+def what_was_slow_before_anything_was_judged_is_not_what_is_usual(folder):
+    model = model_of(folder)
+
+    def usual_of(path):
+        said = json.loads(eacgm("diagnose", path, "-m", model, "--steps", "--json").stdout)
+        assert [i["cause"] for i in said["incidents"]] == ["slow_call"], said["incidents"]
+        return said["incidents"][0]["onset_ns"], said["steps"][0]["usual_ns"]
+    _, usual = usual_of(job(folder / "one.eacgm", 2, 70, *FAULT, 1.6))
+    # slow since its third second, and judged from its sixth on; little is left after it
+    onset, other = usual_of(job(folder / "other.eacgm", 2, 22, 2, 20, 1.6))
+    assert onset > START + 4 * SECOND, onset
+    assert abs(other - usual) < 0.03 * usual, (other, usual)
+
+
+@test
 def the_answer_comes_first(folder):
     model = model_of(folder)
     slow = job(folder / "slow.eacgm", 2, 70, *FAULT, 1.6)
