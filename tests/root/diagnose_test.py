@@ -15,7 +15,7 @@ from harness import EACGM, PYTHON, ROOT, expect, main, needs_torch, skip, test
 
 OPTIONS = ["--layers", "torch"]
 HOGS = 4
-SECONDS, SLOW_FROM_S, SLOW_LEAST_S = 14, 6, 5
+SECONDS, SLOW_FROM_LEAST_S, SLOW_LEAST_S = 14, 6, 5
 STOPPED_S = 8
 
 # Steps of some milliseconds on one CPU, until a time has passed or a file is there; says when its
@@ -38,22 +38,22 @@ while time.monotonic() < end and not os.path.exists(sys.argv[-1]):
 HOG = "import os\nos.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\nwhile True: pass"
 
 
-kept = []  # the model, as bytes, and for how long jobs are slow: it is the same for all
+kept = []  # the model, as bytes, from when on and for how long jobs are slow: it is the same for all
 
 
 def learned(t):
-    """Sets t.slow_s; returns the model's path."""
+    """Sets t.slow_from_s and t.slow_s; returns the model's path."""
     if not kept:
         # what other tests take of the machine meanwhile is no fault
-        model, slow_s = models.learned(
+        model, from_s, slow_s = models.learned(
             t, lambda: t.record([PYTHON, "-c", JOB, str(SECONDS)], *OPTIONS, expected_out="began\n"),
             "--without", "cleaning")
         with open(model, "rb") as f:
-            kept.extend([f.read(), max(slow_s, SLOW_LEAST_S)])
+            kept.extend([f.read(), max(from_s, SLOW_FROM_LEAST_S), max(slow_s, SLOW_LEAST_S)])
     model = t.path("job.model")
     with open(model, "wb") as f:
         f.write(kept[0])
-    t.slow_s = kept[1]
+    _, t.slow_from_s, t.slow_s = kept
     return model
 
 
@@ -61,10 +61,10 @@ def recorded(t, disturb):
     """A run that is disturbed for a while; when, on CLOCK_MONOTONIC."""
     out = t.path("run.eacgm")
     p = t.start([EACGM, "record", "-o", out, *OPTIONS, "--", PYTHON, "-c", JOB,
-                 str(SLOW_FROM_S + t.slow_s + 3)],
+                 str(t.slow_from_s + t.slow_s + 3)],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     expect(p.stdout.readline() == "began\n", "the job said nothing")
-    time.sleep(SLOW_FROM_S)
+    time.sleep(t.slow_from_s)
     began = time.monotonic_ns()
     undo = disturb(t, p)
     time.sleep(t.slow_s)
@@ -174,7 +174,7 @@ def live(t):
         p = t.start([EACGM, "record", "-o", out, *OPTIONS, "--detect=" + model, "--", PYTHON, "-c",
                      JOB, "230", done], stdout=subprocess.PIPE, stderr=err, text=True)
         expect(p.stdout.readline() == "began\n", "the job said nothing")
-        time.sleep(SLOW_FROM_S)
+        time.sleep(t.slow_from_s)
         began = time.monotonic_ns()
         undo = hogs(t, p)
         # another process of the machine may have been told of before

@@ -11,7 +11,7 @@ import models
 from harness import EACGM, PYTHON, Recording, expect, needs_torch, skip
 
 OPTIONS = ["--layers", "torch,nccl", "--profile", "cpu,offcpu"]
-SLOW_FROM_S, SLOW_S, REST_S = 6, 5, 3  # launches are judged after some seconds of work
+SLOW_FROM_S, SLOW_S, REST_S = 6, 5, 3  # the least
 
 # The line of rank 1 is slow while there is a file. The ranks agree on the end.
 RANK = """
@@ -66,14 +66,14 @@ def needs():
 def recorded(t, name, disturb=None, interface="lo", spaces=()):
     """A run that is disturbed for a while; when, on CLOCK_MONOTONIC."""
     folder, out = t.path(name), t.path(name + ".eacgm")
-    slow_s = kept[1] if kept else SLOW_S
+    slow_from_s, slow_s = kept[1:] if kept else (SLOW_FROM_S, SLOW_S)
     os.mkdir(folder)
     p = t.start([EACGM, "record", "-o", out, *OPTIONS, "--", PYTHON, "-c", JOB, folder,
-                 str(SLOW_FROM_S + slow_s + REST_S), interface] + [str(s) for s in spaces], pass_fds=spaces,
+                 str(slow_from_s + slow_s + REST_S), interface] + [str(s) for s in spaces], pass_fds=spaces,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for _ in range(2):
         expect(p.stdout.readline() == "began\n", "a rank said nothing")
-    time.sleep(SLOW_FROM_S)
+    time.sleep(slow_from_s)
     began = time.monotonic_ns()
     undo = disturb(folder) if disturb else None
     time.sleep(slow_s)
@@ -85,7 +85,7 @@ def recorded(t, name, disturb=None, interface="lo", spaces=()):
     return out, (began, ended)
 
 
-kept = []  # the model, as bytes, and for how long jobs are slow: of all of a file's tests
+kept = []  # the model, as bytes, from when on and for how long jobs are slow: of all of a file's tests
 
 
 def learned(t, **how):
@@ -97,9 +97,9 @@ def learned(t, **how):
     made, model = [], t.path("job.model")
     if not kept:
         # what other tests take of the machine meanwhile is no fault
-        path, slow_s = models.learned(t, record, "--without", "cleaning")
+        path, from_s, slow_s = models.learned(t, record, "--without", "cleaning")
         with open(path, "rb") as f:
-            kept.extend([f.read(), max(SLOW_S, slow_s)])
+            kept.extend([f.read(), max(SLOW_FROM_S, from_s), max(SLOW_S, slow_s)])
     with open(model, "wb") as f:
         f.write(kept[0])
     return model

@@ -1,17 +1,27 @@
 """models.py - a model of a job that a test records, and for how long the job has to be slow until that
-is told. How long says the model itself: what is learned on a busy machine tells later."""
+is told, and when that may begin. Both says the model itself: what is learned on a busy machine tells
+later, and takes launches to need longer until they are as usual."""
 
+import json
 import re
 
 from harness import EACGM, expect
 
 LEAST_S, MOST_S = 3, 12  # how long jobs are slow
+WARMUP_S = 5  # src/detect/learn_known.h
 TRIES = 4
 
 
+def judged_from_s(model):
+    """After how many seconds of work a launch is judged."""
+    with open(model, encoding="utf-8") as f:
+        return WARMUP_S + json.load(f)["clock"]["start_ns"] / 1e9
+
+
 def learned(t, record, *options):
-    """(the model's path, for how many seconds to be twice as slow or slower). record() makes a
-    recording; more of them are made while the model says that it tells that late."""
+    """(the model's path, after how many seconds of work to be slow, for how many seconds to be twice
+    as slow or slower). record() makes a recording; more of them are made while the model says that
+    it tells that late."""
     model, recordings = t.path("job.model"), []
     for _ in range(TRIES):
         recordings.append(record().path)
@@ -21,5 +31,5 @@ def learned(t, record, *options):
         after = re.search(r" 2 x as long after ([\d.]+) s", r.out)
         # twice as long as that, for in the run to come the machine may be busier than in those
         if after and 2 * float(after[1]) + 1 <= MOST_S:
-            return model, max(LEAST_S, 2 * float(after[1]) + 1)
+            return model, judged_from_s(model) + 1, max(LEAST_S, 2 * float(after[1]) + 1)
     raise AssertionError("the machine is too busy to learn from: %s" % r)

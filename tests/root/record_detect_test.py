@@ -28,19 +28,20 @@ WORK = r"eacgm: anomaly: (torch|step), pid %d: (.*)"
 SLOW_FROM_S = 8
 
 
-kept = []  # the model, as bytes, and for how long jobs are slow: it is the same for all
+kept = []  # the model, as bytes, from when on and until when jobs are slow: it is the same for all
 
 
 def learned(t):
     """(a model of the job, the arguments of one that is slow for long enough)"""
     if not kept:
-        path, slow_s = models.learned(t, lambda: t.record([PYTHON, JOB, "13"], *OPTIONS))
+        path, from_s, slow_s = models.learned(t, lambda: t.record([PYTHON, JOB, "13"], *OPTIONS))
+        from_s = max(SLOW_FROM_S, from_s)
         with open(path, "rb") as f:
-            kept.extend([f.read(), slow_s])
-    model, slow_to = t.path("job.model"), SLOW_FROM_S + kept[1]
+            kept.extend([f.read(), from_s, from_s + slow_s])
+    model, (content, slow_from, slow_to) = t.path("job.model"), kept
     with open(model, "wb") as f:
-        f.write(kept[0])
-    return model, [str(slow_to + 2), str(SLOW_FROM_S), str(slow_to)]
+        f.write(content)
+    return model, [str(slow_to + 2), str(slow_from), str(slow_to)]
 
 
 def start(t, name, model, *job):
