@@ -276,11 +276,6 @@ static void count_incident(struct agent_causes *c, const char *cause, double cos
 	c->rows[i].cost_s += isfinite(cost_ns) ? cost_ns * 1e-9 : 0;
 }
 
-static json_int_t number_of(const json_t *row, const char *name)
-{
-	return json_integer_value(json_object_get(row, name));
-}
-
 /* An incident has a row for each of its pieces, and of what came beside its cause. */
 static bool is_same_row(const json_t *a, const json_t *b)
 {
@@ -291,25 +286,8 @@ static bool is_same_row(const json_t *a, const json_t *b)
 	return true;
 }
 
-/* What came beside another one's cause: that has its cost too. */
-static bool is_beside(const json_t *list, const json_t *row)
-{
-	const json_t *other;
-	size_t i;
-	json_array_foreach (list, i, other) {
-		bool same = json_equal(json_object_get(other, "id"), json_object_get(row, "id")) &&
-			    json_equal(json_object_get(other, "pid"), json_object_get(row, "pid"));
-		if (same && number_of(other, "told_ns") < number_of(row, "told_ns") &&
-		    number_of(other, "onset_ns") <= number_of(row, "onset_ns") &&
-		    (number_of(other, "end_ns") >= number_of(row, "end_ns") ||
-		     !json_is_true(json_object_get(other, "ended"))))
-			return true;
-	}
-	return false;
-}
-
 /* Likewise: a row takes the place of the one before it. */
-static const json_t *keep_incident(json_t *list, const struct incident_said *told)
+static void keep_incident(json_t *list, const struct incident_said *told)
 {
 	json_t *kept = incident_json(told);
 	size_t i = 0;
@@ -317,12 +295,11 @@ static const json_t *keep_incident(json_t *list, const struct incident_said *tol
 		i++;
 	if (i < json_array_size(list)) {
 		json_array_set_new(list, i, kept);
-		return kept;
+		return;
 	}
 	json_array_append_new(list, kept);
 	if (json_array_size(list) > AGENT_INCIDENTS)
 		json_array_remove(list, 0);
-	return kept;
 }
 
 static void push_incident(struct agent *a, const struct incident_said *told, const char *sentence)
@@ -340,6 +317,7 @@ static void push_incident(struct agent *a, const struct incident_said *told, con
 			.pid = row->pid,
 			.culprit_pid = row->culprit_pid,
 			.ended = row->ended,
+			.beside = row->beside,
 			.cost_ns = row->cost_ns,
 			.confidence = row->confidence,
 			.sentence = sentence,
@@ -367,10 +345,10 @@ static void on_incident(void *ctx, const struct incident_said *told)
 		store_incident(a->store, told);
 	const char *cause = incident_text(told, told->row->cause);
 	pthread_mutex_lock(&a->lock);
-	const json_t *kept = keep_incident(a->incidents, told);
-	if (told->row->ended)
+	keep_incident(a->incidents, told);
+	if (told->row->ended) /* what came beside another is in its cost */
 		count_incident(&a->causes, cause[0] ? cause : "unknown",
-			       is_beside(a->incidents, kept) ? 0 : told->row->cost_ns);
+			       told->row->beside ? 0 : told->row->cost_ns);
 	pthread_mutex_unlock(&a->lock);
 	free(text);
 	buf_free(&line);

@@ -158,6 +158,7 @@ static json_t *stored_incident(const json_t *row)
 			       .caused_ns = whole_of(row, "caused_ns"),
 			       .pid = (uint32_t)whole_of(row, "pid"),
 			       .ended = whole_of(row, "ended") != 0,
+			       .beside = whole_of(row, "beside") != 0,
 			       .culprit_pid = (uint32_t)whole_of(row, "culprit_pid"),
 			       .culprit_line = (uint32_t)whole_of(row, "culprit_line"),
 			       .confidence = real_of(row, "confidence"),

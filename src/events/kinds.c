@@ -209,6 +209,7 @@ static const struct row_field incident_fields[] = {
 	FIELD(incident, caused_ns, U64, DELTA, TIME),
 	KEY(incident, pid, U32, DELTA, PID),
 	FIELD(incident, ended, U8, FIXED, NUMBER),
+	FIELD(incident, beside, U8, FIXED, NUMBER),
 	FIELD(incident, cause, U32, VARINT, STRING),
 	FIELD(incident, runner_up, U32, VARINT, STRING),
 	FIELD(incident, what, U32, VARINT, STRING),

@@ -508,6 +508,7 @@ struct m_incident {
 	uint64_t caused_ns;	   /* when the cause that it has was known; 0: it is not */
 	uint32_t pid;		   /* whose time it was */
 	uint8_t ended;
+	uint8_t beside; /* it came to another row of this number, in whose cost it is, too */
 	uint32_t cause, runner_up; /* strings: "cpu_contention"; 0 none */
 	uint32_t what;		   /* string: "CPU contention by stress (4242)" */
 	uint32_t against;	   /* string: a sentence against the runner-up; 0 none */

@@ -96,6 +96,7 @@ void incident_to_row(struct m_incident *ret, struct incident_texts *ret_texts,
 				   .caused_ns = caused_ns,
 				   .pid = in->pid,
 				   .ended = ended,
+				   .beside = in->beside,
 				   .cost_ns = in->cost_ns};
 	ret->cause = copy(ret_texts, cause_id(c->cause));
 	cause_headline(&what, t, c);
@@ -136,8 +137,8 @@ void incident_line(struct buf *b, const struct incident_said *s)
 	char lost[HUMAN_BYTES];
 	buf_printf(b, "%s", incident_text(s, row->what));
 	if (row->cost_ns > 0 && row->cost_ns < 9e18)
-		buf_printf(b, ", %s lost%s", human_ns(lost, (uint64_t)row->cost_ns),
-			   row->ended ? "" : " so far");
+		buf_printf(b, ", %s %slost%s", human_ns(lost, (uint64_t)row->cost_ns),
+			   row->beside ? "of what was " : "", row->ended ? "" : " so far");
 }
 
 const char *incident_advice(const char *cause)

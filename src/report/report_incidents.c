@@ -78,6 +78,7 @@ json_t *incident_json(const struct incident_said *s)
 	json_object_set_new(o, "told_ns", report_number_json(row->told_ns));
 	json_object_set_new(o, "caused_ns", report_number_json(row->caused_ns));
 	json_object_set_new(o, "ended", json_boolean(row->ended));
+	json_object_set_new(o, "beside", json_boolean(row->beside));
 	json_object_set_new(o, "pid", row->pid ? json_integer(row->pid) : json_null());
 	json_object_set_new(
 		o, "victim",

@@ -50,7 +50,7 @@ struct log {
 	enum log_kind kind;
 	uint64_t id, told_ns; /* of an incident */
 	uint32_t pid, culprit_pid;
-	bool ended;
+	bool ended, beside;
 	double cost_ns, confidence;
 	char name[48], of[64]; /* of an error, and a warning */
 	char body[768], cause[32], runner_up[32], culprit[96], culprit_kind[24], advice[256];
@@ -260,6 +260,7 @@ void otlp_events_incident(struct otlp_events *e, const struct otlp_incident *i)
 			.pid = i->pid,
 			.culprit_pid = i->culprit_pid,
 			.ended = i->ended,
+			.beside = i->beside,
 			.cost_ns = i->cost_ns,
 			.confidence = i->confidence};
 	COPY(l.body, i->sentence);
@@ -323,6 +324,7 @@ static void put_incident_attributes(struct otlp_arena *a, struct otlp_attributes
 {
 	otlp_put_int(a, to, "eacgm.incident.id", (int64_t)l->id);
 	otlp_put_bool(a, to, "eacgm.incident.ended", l->ended);
+	otlp_put_bool(a, to, "eacgm.incident.beside", l->beside);
 	otlp_put_text(a, to, "eacgm.incident.cause", l->cause[0] ? l->cause : "unknown");
 	otlp_put_text(a, to, "eacgm.incident.runner_up", known(l->runner_up));
 	put_cost(a, to, l->cost_ns, l->confidence);

@@ -24,6 +24,7 @@ struct otlp_incident {
 	uint64_t told_ns;	   /* tells the pieces of an incident apart */
 	uint32_t pid, culprit_pid; /* 0: none */
 	bool ended;
+	bool beside;		    /* it came to another one, in whose cost it is, too */
 	double cost_ns, confidence; /* confidence 0 to 1 */
 	const char *sentence, *cause, *runner_up, *culprit, *culprit_kind, *advice;
 };

@@ -157,7 +157,16 @@ static const char fourth[] =
 	"CREATE VIEW v_cpu" OF_CPU "cpu_60s" CPU_JOINED "CREATE VIEW v_cpu_10m" OF_CPU
 	"cpu_600s" CPU_JOINED;
 
-const char *const store_schema_steps[] = {first, second, third, fourth};
+/* What came beside another incident's cause. */
+static const char fifth[] =
+	"ALTER TABLE incidents ADD COLUMN beside INTEGER;"
+	"DROP VIEW v_incidents;"
+	"CREATE VIEW v_incidents AS SELECT datetime(onset_ns / 1000000000, 'unixepoch') AS onset,"
+	" (end_ns - onset_ns) * 1e-9 AS lasted_s, ended, pid, cause, confidence, what, culprit,"
+	" culprit_pid, cost_ns * 1e-9 AS cost_s, evidence, blame, ifnull(beside, 0) AS beside"
+	" FROM incidents;";
+
+const char *const store_schema_steps[] = {first, second, third, fourth, fifth};
 const size_t store_schema_version = sizeof(store_schema_steps) / sizeof(store_schema_steps[0]);
 
 static int number(sqlite3 *db, const char *sql, sqlite3_int64 *ret)

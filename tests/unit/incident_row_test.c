@@ -97,6 +97,21 @@ static void all_of_it_is_there(void **state)
 	char *line = line_of(&said);
 	assert_string_equal(line, "CPU contention by stress (99), 2.50 s lost");
 	free(line);
+	assert_false(row.beside);
+	incident_texts_free(&texts);
+}
+
+static void what_came_to_another_says_so(void **state)
+{
+	(void)state;
+	struct m_incident row;
+	struct incident_texts texts;
+	in.beside = true;
+	incident_to_row(&row, &texts, &in, &tables, 2600, false);
+	assert_true(row.beside);
+	char *line = line_of(&(struct incident_said){.row = &row, .texts = &texts});
+	assert_string_equal(line, "CPU contention by stress (99), 2.50 s of what was lost so far");
+	free(line);
 	incident_texts_free(&texts);
 }
 
@@ -192,6 +207,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
 	const struct CMUnitTest tests[] = {
 		T(all_of_it_is_there),
+		T(what_came_to_another_says_so),
 		T(culprits_that_are_no_process),
 		T(what_is_small_or_not_known_is_left_out),
 		T(without_blame_the_cost_is_unexplained),

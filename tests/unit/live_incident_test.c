@@ -22,7 +22,7 @@ struct said {
 	uint64_t told_ns, onset_ns, end_ns, caused_ns;
 	double cost_ns;
 	char cause[32];
-	bool ended, told;
+	bool ended, beside, told;
 };
 
 static struct rec_tables tables;
@@ -42,6 +42,7 @@ static void put(void *ctx, const struct incident_said *s, bool told)
 			    .caused_ns = s->row->caused_ns,
 			    .cost_ns = s->row->cost_ns,
 			    .ended = s->row->ended,
+			    .beside = s->row->beside,
 			    .told = told};
 	snprintf(to->cause, sizeof(to->cause), "%s", incident_text(s, s->row->cause));
 }
@@ -154,6 +155,7 @@ static void what_comes_beside_has_a_row_of_its_own(void **state)
 	assert_int_equal(all.len, 3);
 	struct said gc = *last_of(CAUSE_PYTHON_GC);
 	assert_true(gc.told && !gc.ended && gc.onset_ns == 106 * S && gc.caused_ns == 110 * S);
+	assert_true(gc.beside && !last_of(CAUSE_CPU_CONTENTION)->beside);
 	assert_int_not_equal(gc.told_ns, last_of(CAUSE_CPU_CONTENTION)->told_ns);
 	piece(100, 111, CAUSE_CPU_CONTENTION);
 	beside(106, 111, CAUSE_PYTHON_GC);

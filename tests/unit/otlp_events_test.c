@@ -233,9 +233,12 @@ static void incidents(void **unused)
 	assert_false(attribute(log_of(0), "eacgm.incident.ended")->bool_value);
 	memcpy(trace, l->trace_id.data, 16);
 	assert_memory_equal(log_of(0)->trace_id.data, trace, 16);
+	assert_false(attribute(l, "eacgm.incident.beside")->bool_value);
 	i.told_ns++; /* another piece of it */
+	i.beside = true;
 	otlp_events_incident(events, &i);
 	assert_int_equal(write_logs(), 1);
+	assert_true(attribute(log_of(0), "eacgm.incident.beside")->bool_value);
 	assert_true(memcmp(log_of(0)->trace_id.data, trace, 16));
 	assert_int_equal(write_spans(UINT64_MAX), 2); /* when they have ended */
 	spans_lie(0, 100, 300);

@@ -529,6 +529,7 @@ static void an_incident_is_one_row_the_latest(void **unused)
 				 .end_ns = 12 * S,
 				 .told_ns = 11 * S,
 				 .pid = 7,
+				 .beside = true,
 				 .cause = 1,
 				 .confidence = 0.5,
 				 .cost_ns = 2e9,
@@ -547,7 +548,8 @@ static void an_incident_is_one_row_the_latest(void **unused)
 	write_at(TIME_S + 10);
 	assert_int_equal(ask("SELECT count(*) FROM incidents"), 1);
 	assert_true(ask("SELECT cause = 'cpu_contention' AND confidence = 0.75 AND ended AND"
-			" lasted_s = 2 AND cost_s = 2 AND evidence = 'waited' FROM v_incidents"));
+			" lasted_s = 2 AND cost_s = 2 AND evidence = 'waited' AND beside = 1 FROM"
+			" v_incidents"));
 	assert_true(
 		ask("SELECT blame = '1500000000 its own Python' || char(10) || '500000000 waited'"
 		    " FROM v_incidents"));
@@ -641,7 +643,7 @@ static void an_older_one_is_brought_up_to_date(void **unused)
 	assert_int_equal(ask("SELECT count(*) FROM v_counters_1s"), 1);
 }
 
-/* Calls of before have no bytes; those of now are added to them. */
+/* Incidents of before were told without saying whether they came beside another. */
 static void one_of_the_version_before_goes_on(void **unused)
 {
 	struct err e = {0};
@@ -650,6 +652,21 @@ static void one_of_the_version_before_goes_on(void **unused)
 	assert_int_equal(store_schema_bring(writer.db, store_schema_steps, store_schema_version - 1,
 					    path, &e),
 			 SQLITE_OK);
+	put("INSERT INTO incidents(run, id, pid, key_ns, cause, cost_ns) VALUES(1, 1, 7, 5,"
+	    " 'cpu_contention', 3e9)");
+	sqlite3_close(writer.db);
+	open_store();
+	assert_true(ask("SELECT cause = 'cpu_contention' AND cost_s = 3 AND beside = 0 FROM"
+			" v_incidents"));
+}
+
+/* Calls of before have no bytes; those of now are added to them. */
+static void one_without_bytes_goes_on(void **unused)
+{
+	struct err e = {0};
+	(void)unused;
+	writer.db = open_plain();
+	assert_int_equal(store_schema_bring(writer.db, store_schema_steps, 3, path, &e), SQLITE_OK);
 	put("INSERT INTO functions VALUES(1, 'cuda', 'cuMemcpy', 0), (2, 'cuda', 'cuInit', 0);"
 	    "INSERT INTO processes(id, pid, start_ns) VALUES(1, 7, 1700000005000000000);"
 	    "INSERT INTO calls_60s VALUES(1700000040, 1, 1, 10, 0, 1.5), (1700000040, 1, 2, 1, 0,"
@@ -821,6 +838,7 @@ int main(void)
 		TEST(rows_go_where_there_are_too_many_bytes),
 		TEST(an_older_one_is_brought_up_to_date),
 		TEST(one_of_the_version_before_goes_on),
+		TEST(one_without_bytes_goes_on),
 		TEST(a_step_is_all_or_nothing),
 		TEST(a_newer_one_is_refused),
 		TEST(what_is_no_store_is_refused),

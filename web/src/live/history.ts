@@ -158,7 +158,7 @@ export function historyOfFlames(): History {
 
 function incidentLine(i: Json): HTMLElement {
   return h("li", null, h("details", null, h("summary", null, i.what || i.cause || "unknown", h("span", { class: "note" },
-    ` ${moment(Math.floor(i.onset_ns / 1e9))} for ${ns(i.end_ns - i.onset_ns)}${i.cost_ns > 0 ? `, ${ns(i.cost_ns)} lost` : ""}${i.ended ? "" : ", its end was not told"}`)),
+    ` ${moment(Math.floor(i.onset_ns / 1e9))} for ${ns(i.end_ns - i.onset_ns)}${i.cost_ns > 0 ? `, ${ns(i.cost_ns)} ${i.beside ? "of what was " : ""}lost` : ""}${i.ended ? "" : ", its end was not told"}`)),
     incidentCard({ ...i, ended: true }, (t) => moment(Math.floor(t / 1e9)))));
 }
 

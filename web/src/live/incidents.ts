@@ -87,7 +87,7 @@ const keyOf = (i: Json): string => `${i.id}-${i.pid}-${i.told_ns}`;
 
 /** What an incident is in a list: one line that opens it. */
 function line(i: Json, now: number): HTMLElement {
-  const lost = i.cost_ns > 0 ? `, ${ns(i.cost_ns)} lost` : "";
+  const lost = i.cost_ns > 0 ? `, ${ns(i.cost_ns)} ${i.beside ? "of what was " : ""}lost` : "";
   return h("li", null, h("a", { href: `#incidents/${keyOf(i)}`, class: "incident-link" }, i.what || i.cause || "unknown"),
     h("span", { class: "note" }, ` ${ns(Math.max(0, now - i.onset_ns))} ago for ${ns(endOf(i, now) - i.onset_ns)}`
       + `${i.ended ? "" : ", not over"}${lost}${i.confidence !== null ? `, confidence ${percent(i.confidence)}` : ""}`));

@@ -23,7 +23,7 @@ export function incidentCard(i: Json, when: (t: number) => string): HTMLElement 
   return h("article", { class: "incident" },
     h("h3", null, i.what || i.cause || "unknown"),
     h("p", null, `${when(i.onset_ns)} for ${ns((i.end_ns || i.told_ns) - i.onset_ns)}`, i.ended === false ? ", not over" : "",
-      cost > 0 ? `, ${ns(cost)} lost` : "", i.pid ? `, process ${i.pid}` : "",
+      cost > 0 ? `, ${ns(cost)} ${i.beside ? "of what was " : ""}lost` : "", i.pid ? `, process ${i.pid}` : "",
       i.confidence !== null && i.confidence !== undefined ? `, confidence ${percent(i.confidence)}` : ""),
     h("p", null, "Who: ", culprit(i.culprit)),
     i.advice ? h("p", null, h("span", { class: "do" }, "do: "), i.advice) : null,
