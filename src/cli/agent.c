@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/human.h"
 #include "cli/agent_notes.h"
 #include "cli/agent_profile.h"
 #include "cli/agent_push.h"
@@ -302,11 +303,28 @@ static void keep_incident(json_t *list, const struct incident_said *told)
 		json_array_remove(list, 0);
 }
 
+/* Sentences; and how much of what was lost was whose. */
+static void reasons_of(struct buf *evidence, struct buf *blame, const struct incident_said *told)
+{
+	const struct m_incident *row = told->row;
+	char ns[HUMAN_BYTES];
+	for (size_t i = 0; i < MODEL_INCIDENT_TEXTS && row->evidence[i]; i++)
+		buf_printf(evidence, "%s%s", i ? "; " : "", incident_text(told, row->evidence[i]));
+	for (size_t i = 0; i < MODEL_INCIDENT_OWNERS && row->owners[i]; i++)
+		buf_printf(blame, "%s%s: %s", i ? "; " : "",
+			   human_ns(ns, (uint64_t)fmin(fmax(0, row->owner_ns[i]), 1e18)),
+			   incident_text(told, row->owners[i]));
+	buf_byte(evidence, 0);
+	buf_byte(blame, 0);
+}
+
 static void push_incident(struct agent *a, const struct incident_said *told, const char *sentence)
 {
 	const struct m_incident *row = told->row;
 	const char *cause = incident_text(told, row->cause),
 		   *culprit = incident_text(told, row->culprit);
+	struct buf evidence = {0}, blame = {0};
+	reasons_of(&evidence, &blame, told);
 	otlp_events_incident(
 		a->events,
 		&(struct otlp_incident){
@@ -325,7 +343,11 @@ static void push_incident(struct agent *a, const struct incident_said *told, con
 			.runner_up = incident_text(told, row->runner_up),
 			.culprit = culprit[0] ? culprit : incident_text(told, row->culprit_name),
 			.culprit_kind = incident_text(told, row->culprit_kind),
+			.evidence = (const char *)evidence.data,
+			.blame = (const char *)blame.data,
 			.advice = incident_advice(cause)});
+	buf_free(&evidence);
+	buf_free(&blame);
 }
 
 static void on_incident(void *ctx, const struct incident_said *told)

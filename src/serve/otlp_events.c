@@ -54,6 +54,7 @@ struct log {
 	double cost_ns, confidence;
 	char name[48], of[64]; /* of an error, and a warning */
 	char body[768], cause[32], runner_up[32], culprit[96], culprit_kind[24], advice[256];
+	char evidence[512], blame[768];
 };
 
 typedef VEC(struct log) logs_t;
@@ -269,6 +270,8 @@ void otlp_events_incident(struct otlp_events *e, const struct otlp_incident *i)
 	COPY(l.culprit, i->culprit);
 	COPY(l.culprit_kind, i->culprit_kind);
 	COPY(l.advice, i->advice);
+	COPY(l.evidence, i->evidence);
+	COPY(l.blame, i->blame);
 	put_log(e, &l);
 	if (i->ended)
 		put_incident_span(e, i);
@@ -332,6 +335,8 @@ static void put_incident_attributes(struct otlp_arena *a, struct otlp_attributes
 	otlp_put_text(a, to, "eacgm.incident.culprit.kind", known(l->culprit_kind));
 	if (l->culprit_pid)
 		otlp_put_int(a, to, "eacgm.incident.culprit.pid", l->culprit_pid);
+	otlp_put_text(a, to, "eacgm.incident.evidence", known(l->evidence));
+	otlp_put_text(a, to, "eacgm.incident.blame", known(l->blame));
 	otlp_put_text(a, to, "eacgm.incident.advice", known(l->advice));
 	if (l->pid)
 		otlp_put_int(a, to, "process.pid", l->pid);

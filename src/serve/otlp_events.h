@@ -27,6 +27,7 @@ struct otlp_incident {
 	bool beside;		    /* it came to another one, in whose cost it is, too */
 	double cost_ns, confidence; /* confidence 0 to 1 */
 	const char *sentence, *cause, *runner_up, *culprit, *culprit_kind, *advice;
+	const char *evidence, *blame; /* joined by "; " */
 };
 /* A log each time, a span when it has ended. */
 void otlp_events_incident(struct otlp_events *e, const struct otlp_incident *i);

@@ -261,6 +261,7 @@ def _(t):
                0 <= found["eacgm.incident.confidence"] <= 1 and found["eacgm.incident.cost"] > 0 and
                found["eacgm.incident.cause"] and found["eacgm.incident.advice"] and
                log["time_unix_nano"] <= log["observed_time_unix_nano"], log)
+    expect(any(": " in attributes(log).get("eacgm.incident.blame", "") for log in mine), mine)
     expect([attributes(log)["eacgm.incident.ended"] for log in mine][-1] and
            not attributes(mine[0])["eacgm.incident.ended"], mine)
     expect(span["end_time_unix_nano"] - span["start_time_unix_nano"] < 40e9 and

@@ -215,7 +215,8 @@ static void incidents(void **unused)
 				  .sentence = "CPU contention by stress (9), 2.50 s lost",
 				  .cause = "cpu_contention",
 				  .culprit = "stress",
-				  .culprit_kind = "process"};
+				  .culprit_kind = "process",
+				  .evidence = "it had no CPU; the host was busy"};
 	uint8_t trace[16];
 	otlp_events_incident(events, &i);
 	i.ended = true;
@@ -233,12 +234,17 @@ static void incidents(void **unused)
 	assert_false(attribute(log_of(0), "eacgm.incident.ended")->bool_value);
 	memcpy(trace, l->trace_id.data, 16);
 	assert_memory_equal(log_of(0)->trace_id.data, trace, 16);
+	assert_string_equal(attribute(l, "eacgm.incident.evidence")->string_value, i.evidence);
+	for (size_t k = 0; k < l->n_attributes; k++)
+		assert_string_not_equal(l->attributes[k]->key, "eacgm.incident.blame");
 	assert_false(attribute(l, "eacgm.incident.beside")->bool_value);
 	i.told_ns++; /* another piece of it */
 	i.beside = true;
+	i.blame = "2.50 s: could run, but stress (9) had the CPU";
 	otlp_events_incident(events, &i);
 	assert_int_equal(write_logs(), 1);
 	assert_true(attribute(log_of(0), "eacgm.incident.beside")->bool_value);
+	assert_string_equal(attribute(log_of(0), "eacgm.incident.blame")->string_value, i.blame);
 	assert_true(memcmp(log_of(0)->trace_id.data, trace, 16));
 	assert_int_equal(write_spans(UINT64_MAX), 2); /* when they have ended */
 	spans_lie(0, 100, 300);
