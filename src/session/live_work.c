@@ -16,16 +16,17 @@
 #include "session/live_series.h"
 #include "symbolize/demangle.h"
 
-#define SECOND_NS   1000000000ULL
-#define LATEST	    64		       /* counted calls of a thread that a caller may hold */
-#define CLOSED_NS   1000000000ULL      /* of coverage at least, */
-#define ON_NS	    20000000ULL	       /* with so much of it seen, unless it takes */
-#define OPEN_NS	    30000000000ULL     /* so long */
-#define STALE_NS    15000000000ULL     /* without a row: a function is seen all the time again */
-#define PLACES	    (WORK_SECONDS + 1) /* one of the second that goes on */
-#define THREADS	    (1 << 14)
-#define KERNELS_ALL (1 << 12)
-#define OTHER	    "(other)"
+#define SECOND_NS    1000000000ULL
+#define LATEST	     256 /* counted calls of a thread that a caller may hold */
+#define LATEST_FIRST 16
+#define CLOSED_NS    1000000000ULL  /* of coverage at least, */
+#define ON_NS	     20000000ULL    /* with so much of it seen, unless it takes */
+#define OPEN_NS	     30000000000ULL /* so long */
+#define STALE_NS     15000000000ULL /* without a row: a function is seen all the time again */
+#define PLACES	     WORK_PLACES
+#define THREADS	     (1 << 12)
+#define KERNELS_ALL  (1 << 12)
+#define OTHER	     "(other)"
 
 struct live_work_probe {
 	struct flops_probe flops;
@@ -42,19 +43,19 @@ struct counted {
 	double model;
 	uint32_t probe;
 	uint8_t format, at; /* at: its place in live_flops.all */
-	bool taken_off;
 };
 
 struct live_work_thread {
 	uint32_t pid;
 	uint64_t launch_ns, tensor_ns; /* the last launch; the last of a kernel of tensor cores */
-	struct counted *latest;	       /* a ring, or NULL: it counted nothing so far */
-	uint64_t n;
+	struct counted *latest;	       /* by their ends, or NULL: it counted nothing so far */
+	size_t n, room;
 };
 
 /* The work of a function that is not seen all the time, since its last row of coverage. */
 struct live_work_wait {
 	uint32_t pid, probe;
+	uint64_t since_ns; /* when the first of it came; 0: there is none */
 	double model[FLOPS_FORMATS];
 };
 
@@ -103,15 +104,16 @@ static struct live_work_probe *probe_of(struct live_work *w, const struct sessio
 
 /* ---- operations ---- */
 
-/* The place of a second; what is older than the span is emptied on the way. */
-static double *second_of(struct live_flops *f, uint64_t now_ns)
+/* The place of a second; what is older than the span is emptied on the way. One that is too long
+ * ago has the oldest's. */
+static double *second_of(struct live_flops *f, uint64_t ns)
 {
-	uint64_t now_s = now_ns / SECOND_NS;
-	for (uint64_t s = f->last_s + 1; s <= now_s && s <= f->last_s + PLACES; s++)
+	uint64_t second = ns / SECOND_NS;
+	for (uint64_t s = f->last_s + 1; s <= second && s <= f->last_s + PLACES; s++)
 		memset(f->all[s % PLACES], 0, sizeof(f->all[0]));
-	if (now_s > f->last_s)
-		f->last_s = now_s;
-	return f->all[f->last_s % PLACES];
+	if (second > f->last_s)
+		f->last_s = second;
+	return f->all[(second + PLACES > f->last_s ? second : f->last_s + 1) % PLACES];
 }
 
 static bool is_covered(const struct live_work *w, uint32_t probe, double *ret_seen)
@@ -153,10 +155,13 @@ static void add_to_all(struct live_work *w, uint32_t pid, uint32_t probe, uint8_
 		       uint64_t now_ns)
 {
 	double seen;
-	if (is_covered(w, probe, &seen))
-		wait_of(w, pid, probe)->model[at] += model;
-	else
+	if (!is_covered(w, probe, &seen)) {
 		second_of(flops_of(w, pid, now_ns), now_ns)[at] += model;
+		return;
+	}
+	struct live_work_wait *of = wait_of(w, pid, probe);
+	of->since_ns = of->since_ns ? of->since_ns : now_ns;
+	of->model[at] += model;
 }
 
 static bool holds(const struct counted *outer, const struct counted *inner)
@@ -164,45 +169,64 @@ static bool holds(const struct counted *outer, const struct counted *inner)
 	return outer->start_ns <= inner->start_ns && inner->end_ns <= outer->end_ns;
 }
 
-/* The i-th of the latest, from 0 on; NULL: it ended before that time, or there is none. */
-static struct counted *latest_after(const struct live_work_thread *t, uint64_t i, uint64_t ns)
-{
-	if (i >= t->n || i >= LATEST)
-		return NULL;
-	struct counted *c = &t->latest[(t->n - 1 - i) % LATEST];
-	return c->end_ns > ns ? c : NULL;
-}
-
 /* What a call holds is its own work: returns how much of that its own format has already. One that
  * casts its arguments (autocast) calls itself with what it made: the format is the inner one's. */
-static double take_off(struct live_work *w, const struct live_work_thread *t, struct counted *c,
+static double take_off(struct live_work *w, struct live_work_thread *t, struct counted *c,
 		       uint64_t now_ns)
 {
 	double ret = 0;
-	struct counted *inner;
-	for (uint64_t i = 0; (inner = latest_after(t, i, c->start_ns)); i++) {
-		if (inner->taken_off || !holds(c, inner))
+	size_t i = t->n, kept = t->n;
+	for (; i > 0 && t->latest[i - 1].end_ns > c->start_ns; i--) {
+		const struct counted *inner = &t->latest[i - 1];
+		if (!holds(c, inner)) {
+			t->latest[--kept] = *inner;
 			continue;
+		}
 		add_to_all(w, t->pid, less_seen(w, inner->probe, c->probe), inner->at,
 			   -inner->model, now_ns);
-		inner->taken_off = true;
 		if (inner->format) {
 			c->format = inner->format;
 			c->at = inner->at;
 		}
 		ret += inner->model;
 	}
+	/* whoever holds the call holds these: they are not looked at any more */
+	memmove(t->latest + i, t->latest + kept, (t->n - kept) * sizeof(*t->latest));
+	t->n -= kept - i;
 	return ret;
 }
 
 /* It came after what holds it: from another CPU's ring. */
 static bool came_late(const struct live_work_thread *t, const struct counted *c)
 {
-	const struct counted *outer;
-	for (uint64_t i = 0; (outer = latest_after(t, i, c->start_ns)); i++)
+	for (size_t i = t->n; i > 0 && t->latest[i - 1].end_ns > c->start_ns; i--) {
+		const struct counted *outer = &t->latest[i - 1];
 		if (holds(outer, c) && !holds(c, outer))
 			return true;
+	}
 	return false;
+}
+
+/* Where there are too many the oldest go: of a caller of as many, these count twice. */
+static void make_room(struct live_work_thread *t)
+{
+	if (t->room < LATEST) {
+		t->room = t->room ? 2 * t->room : LATEST_FIRST;
+		t->latest = xrealloc(t->latest, t->room, sizeof(*t->latest));
+		return;
+	}
+	t->n -= LATEST / 4;
+	memmove(t->latest, t->latest + LATEST / 4, t->n * sizeof(*t->latest));
+}
+
+static void keep(struct live_work_thread *t, const struct counted *c)
+{
+	if (t->n == t->room)
+		make_room(t);
+	size_t i = t->n++;
+	for (; i > 0 && t->latest[i - 1].end_ns > c->end_ns; i--)
+		t->latest[i] = t->latest[i - 1];
+	t->latest[i] = *c;
 }
 
 static bool lies_in(uint64_t ns, const struct m_call *c)
@@ -240,24 +264,39 @@ static void count_work(struct live_work *w, struct live_work_thread *t, const st
 	if (work.model > within)
 		flops_of(w, t->pid, now_ns)->model[call.format] += work.model - within;
 	add_to_all(w, t->pid, c->probe, call.at, work.model, now_ns);
-	if (!t->latest)
-		t->latest = xcalloc(LATEST, sizeof(*t->latest));
-	t->latest[t->n++ % LATEST] = call;
+	keep(t, &call);
 }
 
 /* ---- within a budget ---- */
 
-/* The work of a probe's calls that waits, of all processes. */
+/* How much of a second lies in a time, as a part of that; all of an empty one that lies in it. */
+static double share_of(uint64_t second, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t begin = second * SECOND_NS, end = begin + SECOND_NS;
+	if (from_ns >= to_ns)
+		return from_ns / SECOND_NS == second;
+	begin = begin > from_ns ? begin : from_ns;
+	end = end < to_ns ? end : to_ns;
+	return end > begin ? (double)(end - begin) / (double)(to_ns - from_ns) : 0;
+}
+
+/* The work of a probe's calls that waits, of all processes: when it was done within the time since
+ * is not known. */
 static void settle(struct live_work *w, uint32_t probe, double seen, uint64_t now_ns)
 {
 	for (size_t i = 0; i < w->waits.len; i++) {
 		struct live_work_wait *of = &w->waits.data[i];
-		if (of->probe != probe)
+		if (of->probe != probe || !of->since_ns)
 			continue;
-		double *to = second_of(flops_of(w, of->pid, now_ns), now_ns);
-		for (int f = 0; f < FLOPS_FORMATS; f++)
-			to[f] += of->model[f] / seen;
+		struct live_flops *flops = flops_of(w, of->pid, now_ns);
+		second_of(flops, now_ns);
+		for (uint64_t s = of->since_ns / SECOND_NS; s <= now_ns / SECOND_NS; s++) {
+			double share = share_of(s, of->since_ns, now_ns) / seen;
+			for (int f = 0; f < FLOPS_FORMATS; f++)
+				second_of(flops, s * SECOND_NS)[f] += share * of->model[f];
+		}
 		memset(of->model, 0, sizeof(of->model));
+		of->since_ns = 0;
 	}
 }
 
@@ -466,26 +505,39 @@ void live_work_free(struct live_work *w)
 	map64_free(&w->probe_of);
 }
 
+/* Until when all of a process's work is known, s. */
+static uint64_t known_until(const struct live_work *w, uint32_t pid, uint64_t now_ns)
+{
+	uint64_t ret = now_ns;
+	for (size_t i = 0; i < w->waits.len; i++) {
+		const struct live_work_wait *of = &w->waits.data[i];
+		if (of->pid == pid && of->since_ns && of->since_ns < ret)
+			ret = of->since_ns;
+	}
+	uint64_t late_ns = (PLACES - 1 - WORK_SECONDS) * SECOND_NS;
+	return (ret + late_ns < now_ns ? now_ns - late_ns : ret) / SECOND_NS;
+}
+
 bool live_work_speed(const struct live_work *w, uint32_t pid, uint64_t now_ns,
 		     double ret[static FLOPS_FORMATS])
 {
-	uint64_t at, now_s = now_ns / SECOND_NS;
+	uint64_t at, until_s = known_until(w, pid, now_ns);
 	if (!map64_get(&w->flops_of, pid, &at))
 		return false;
 	const struct live_flops *f = &w->flops.data[at];
 	double counted = 0;
 	for (int i = 0; i < FLOPS_FORMATS; i++)
 		counted += f->model[i];
-	uint64_t from_s = now_s > WORK_SECONDS ? now_s - WORK_SECONDS : 0;
+	uint64_t from_s = until_s > WORK_SECONDS ? until_s - WORK_SECONDS : 0;
 	if (from_s <= f->first_s)
 		from_s = f->first_s + 1; /* it began within that one */
-	if (from_s >= now_s || counted <= 0)
+	if (from_s >= until_s || counted <= 0)
 		return false;
 	for (int i = 0; i < FLOPS_FORMATS; i++)
 		ret[i] = 0;
-	for (uint64_t s = from_s; s < now_s && s <= f->last_s; s++)
+	for (uint64_t s = from_s; s < until_s && s <= f->last_s; s++)
 		for (int i = 0; i < FLOPS_FORMATS; i++)
-			ret[i] += f->all[s % PLACES][i] / (double)(now_s - from_s);
+			ret[i] += f->all[s % PLACES][i] / (double)(until_s - from_s);
 	for (int i = 0; i < FLOPS_FORMATS; i++)
 		ret[i] = ret[i] > 0 ? ret[i] : 0; /* what is taken off may come a second later */
 	return true;

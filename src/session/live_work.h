@@ -11,7 +11,8 @@
 
 #define WORK_KERNELS	64 /* names of a process; others are one row */
 #define WORK_NAME_BYTES 128
-#define WORK_SECONDS	10 /* over which a speed is told */
+#define WORK_SECONDS	10		    /* over which a speed is told */
+#define WORK_PLACES	(WORK_SECONDS + 32) /* and those until what a budget left out is known */
 
 struct live_flops {
 	uint32_t pid;
@@ -20,7 +21,7 @@ struct live_flops {
 	/* The rest is its own: the operations of each of the last seconds, with those of calls
 	 * that a budget kept from being seen, by what other calls of the function were. float32
 	 * whose kernels were not seen is at TF32's place. */
-	double all[WORK_SECONDS + 1][FLOPS_FORMATS];
+	double all[WORK_PLACES][FLOPS_FORMATS];
 	uint64_t first_s, last_s; /* of CLOCK_MONOTONIC */
 };
 
@@ -55,8 +56,9 @@ void live_work_batch(struct live_work *w, const struct session_view *v, const st
 void live_work_forget(struct live_work *w, const struct live_series *s);
 void live_work_free(struct live_work *w);
 
-/* Operations a second of a process over the last WORK_SECONDS whole seconds, or since it is seen
- * where that is less. false: not a second is over, or nothing was counted. float32 is at
- * FORMAT_F32 where its kernels were seen not to use tensor cores, else at FORMAT_TF32. */
+/* Operations a second of a process over the last WORK_SECONDS whole seconds of which all is known,
+ * or since it is seen where that is less. false: not a second is over, or nothing was counted.
+ * float32 is at FORMAT_F32 where its kernels were seen not to use tensor cores, else at
+ * FORMAT_TF32. */
 bool live_work_speed(const struct live_work *w, uint32_t pid, uint64_t now_ns,
 		     double ret[static FLOPS_FORMATS]);

@@ -242,6 +242,44 @@ static void made_of_many(void **unused)
 	assert_true(counted(FORMAT_F32) == 4 * FLOP); /* and what only grows stays */
 }
 
+/* What came late, of before it, does not hide what holds another one that comes late. */
+static void late_ones_of_before(void **unused)
+{
+	(void)unused;
+	product(150, 850, FLOAT);
+	convolution(0, 100);
+	convolution(200, 100); /* within the product */
+	pass(AT + SECOND, 0);
+	assert_true(counted(FORMAT_F32) == FLOP + CONVOLUTED);
+	convolution(1100, 50);
+	convolution(20, 10); /* of before all, again */
+	product(1090, 900, FLOAT);
+	pass(AT + SECOND, 0);
+	assert_true(counted(FORMAT_F32) == 2 * FLOP + CONVOLUTED);
+}
+
+/* Of more calls than are kept of a thread the latest are known. */
+static void made_of_very_many(void **unused)
+{
+	(void)unused;
+	for (uint64_t i = 0; i < 150; i++)
+		product(i * 20, 10, FLOAT);
+	product(0, 3000, FLOAT);
+	pass(AT + SECOND, 0);
+	assert_true(counted(FORMAT_F32) == 150 * FLOP);
+	for (uint64_t i = 200; i < 1200; i++)
+		convolution(i * 20, 10);
+	pass(AT + SECOND, 0);
+	product(4000, 21000, FLOAT); /* some of its convolutions are known no more */
+	pass(AT + 2 * SECOND, 0);
+	double most = 150 * FLOP + 1000 * CONVOLUTED + FLOP;
+	assert_in_range(most - counted(FORMAT_F32), 192 * CONVOLUTED, 256 * CONVOLUTED);
+	product(26000, 10, FLOAT);
+	convolution(25990, 50);
+	pass(AT + 2 * SECOND, 0);
+	assert_in_range(most + FLOP - counted(FORMAT_F32), 192 * CONVOLUTED, 256 * CONVOLUTED);
+}
+
 static void errors_are_no_work(void **unused)
 {
 	(void)unused;
@@ -490,6 +528,28 @@ static void bursts_between_rows(void **unused)
 	assert_true(fabs(speed() / (400 * FLOP) - 1) < 1e-6);
 }
 
+/* Rows that come each 5.2 s: the speed is of the time until the last, and the same all the time. */
+static void rows_now_and_then(void **unused)
+{
+	(void)unused;
+	uint64_t on_ns = SECOND, off_ns = SECOND, told_ns = 0;
+	coverage(MM, on_ns, off_ns);
+	pass(AT, 0);
+	for (uint64_t ns = SECOND / 5; ns < 60 * SECOND; ns += SECOND / 5) {
+		for (unsigned i = 0; i < 20; i++)
+			product(ns / US + i * 20, 10, HALF);
+		on_ns += SECOND / 20;
+		off_ns += SECOND * 3 / 20;
+		if (ns - told_ns > 5 * SECOND) {
+			coverage(MM, on_ns, off_ns);
+			told_ns = ns;
+		}
+		pass(AT + ns, 0);
+		if (ns > 20 * SECOND && fabs(speed() / (400 * FLOP) - 1) > 0.05)
+			fail_msg("%g of it after %g s", speed() / (400 * FLOP), (double)ns / 1e9);
+	}
+}
+
 /* Of a hundred convolutions with a product in each a half is seen, all products are, and as many
  * that stand alone. */
 static void half_of_the_callers(uint64_t from_us)
@@ -541,6 +601,8 @@ int main(void)
 		TEST(within_another),
 		TEST(caller_in_another_batch),
 		TEST(made_of_many),
+		TEST(late_ones_of_before),
+		TEST(made_of_very_many),
 		TEST(errors_are_no_work),
 		TEST(threads_come_and_go),
 		TEST(kernels_by_name),
@@ -552,6 +614,7 @@ int main(void)
 		TEST(what_a_budget_leaves_out),
 		TEST(what_is_seen_again),
 		TEST(bursts_between_rows),
+		TEST(rows_now_and_then),
 		TEST(what_is_within_a_caller_that_is_not_seen),
 		TEST(what_has_ended_goes),
 	};
