@@ -13,7 +13,11 @@
 
 void live_incident_begin(struct live_incident *ret, uint64_t id, uint64_t told_ns)
 {
-	*ret = (struct live_incident){.id = id, .told_ns = told_ns, .ended_cost_ns = -1};
+	*ret = (struct live_incident){.id = id,
+				      .told_ns = told_ns,
+				      .key_ns = told_ns,
+				      .last_key_ns = told_ns,
+				      .ended_cost_ns = -1};
 }
 
 void live_incident_free(struct live_incident *w)
@@ -25,13 +29,11 @@ void live_incident_free(struct live_incident *w)
 }
 
 /* A time that is no key of one of its rows so far, from that on. */
-static uint64_t free_key(const struct live_incident *w, uint64_t told_ns)
+static uint64_t free_key(struct live_incident *w, uint64_t told_ns)
 {
-	uint64_t ret = told_ns;
-	for (size_t i = 0; i < w->besides.len; i++)
-		if (w->besides.data[i].row.told_ns >= ret)
-			ret = w->besides.data[i].row.told_ns + KEY_NS;
-	return ret > w->told_ns ? ret : w->told_ns + KEY_NS;
+	uint64_t next = w->last_key_ns + KEY_NS;
+	w->last_key_ns = told_ns > next ? told_ns : next;
+	return w->last_key_ns;
 }
 
 bool live_incident_has_cause(const struct live_incident *w)
@@ -84,7 +86,7 @@ static void take_found(struct live_incident *w, const struct diagnosed *in,
 	if (in->blamed && is_new_cause(w, in))
 		w->caused_ns = in->cause.cause == CAUSE_UNKNOWN ? 0 : f->now_ns;
 	incident_to_row(&row, &texts, in, f->t, w->caused_ns, ended);
-	row.told_ns = w->told_ns;
+	row.told_ns = w->key_ns;
 	if (!in->blamed) { /* who is its victim may not be known yet either */
 		if (row.ended)
 			f->put(f->ctx, &(struct incident_said){.row = &row, .texts = &texts},
@@ -173,7 +175,8 @@ static void begin_row(struct live_incident *w, const struct diagnosed *in)
 	w->ended_cost_ns = -1;
 	w->caused_ns = 0;
 	w->from_ns = in->onset_ns;
-	w->told_ns = free_key(w, in->told_ns);
+	w->told_ns = in->told_ns > w->told_ns ? in->told_ns : w->told_ns;
+	w->key_ns = free_key(w, in->told_ns);
 }
 
 /* ---- pieces ---- */
@@ -246,7 +249,10 @@ static const struct diagnosed *piece_to_tell(struct live_incident *w, const stru
 		return in;
 	if (!w->known) { /* what was told first is no part of it */
 		w->from_ns = in->onset_ns;
-		w->told_ns = in->told_ns > w->told_ns ? in->told_ns : w->told_ns;
+		if (in->told_ns > w->told_ns) {
+			w->told_ns = in->told_ns;
+			w->key_ns = free_key(w, in->told_ns);
+		}
 	} else if (in->blamed && is_new_cause(w, in)) {
 		end_row(w, f, in->onset_ns);
 		begin_row(w, in);
@@ -272,8 +278,9 @@ static struct live_beside *known_beside(struct live_incident *w, const struct di
 
 static void put_beside(const struct live_findings *f, struct live_beside *b, bool is_new)
 {
-	bool news = is_new || (b->row.ended && !b->told_end);
-	b->told_end |= b->row.ended;
+	bool news = is_new || (b->row.ended && !(b->row.cost_ns <= MORE_COST * b->ended_cost_ns));
+	if (news)
+		b->ended_cost_ns = b->row.ended ? b->row.cost_ns : -1;
 	f->put(f->ctx, &(struct incident_said){.row = &b->row, .texts = &b->texts}, news);
 }
 
@@ -285,28 +292,69 @@ static bool beside_is_over(const struct live_incident *w, const struct diagnosed
 	return !lasts(w, f) || (to && in->end_ns + PIECE_NS <= to->end_ns);
 }
 
+static struct live_beside *first_ended(struct live_incident *w)
+{
+	struct live_beside *ret = NULL;
+	for (size_t i = 0; i < w->besides.len; i++) {
+		struct live_beside *b = &w->besides.data[i];
+		if (b->row.ended && (!ret || b->row.end_ns < ret->row.end_ns))
+			ret = b;
+	}
+	return ret;
+}
+
+/* Where there is no room that which ended first gives its own. NULL: all go on. */
+static struct live_beside *new_beside(struct live_incident *w)
+{
+	bool has_room = w->besides.len < BESIDES;
+	struct live_beside *ret = has_room ? vec_push(&w->besides) : first_ended(w);
+	if (!ret)
+		return NULL;
+	incident_texts_free(&ret->texts);
+	*ret = (struct live_beside){.ended_cost_ns = -1};
+	return ret;
+}
+
+/* Its beginning is not looked at any more: what it cost goes on as it is found now. */
+static void prolong_beside(struct live_beside *b, const struct diagnosed *in)
+{
+	struct m_incident *row = &b->row;
+	if (in->end_ns <= row->end_ns)
+		return;
+	double more = (double)(in->end_ns - row->end_ns) / (double)(in->end_ns - in->onset_ns);
+	double cost_ns = row->cost_ns + fmin(more, 1) * in->cost_ns;
+	if (row->cost_ns > 0 && cost_ns > row->cost_ns) {
+		double times = cost_ns / row->cost_ns;
+		row->usual_ns *= times;
+		row->unexplained_ns *= times;
+		for (size_t i = 0; i < MODEL_INCIDENT_OWNERS; i++)
+			row->owner_ns[i] *= times;
+		row->cost_ns = cost_ns;
+	}
+	row->end_ns = in->end_ns;
+}
+
 static void tell_beside(struct live_incident *w, const struct diagnosed *in,
 			const struct live_findings *f)
 {
 	struct live_beside *b = known_beside(w, in);
 	bool is_new = !b;
-	if (is_new && w->besides.len == BESIDES)
+	if (is_new && !(b = new_beside(w)))
 		return;
-	if (!is_new)
-		b->found_ns = f->now_ns;
-	if (!is_new && f->begin_ns + USUAL_NS > b->row.onset_ns) { /* its beginning has gone */
-		b->row.end_ns = in->end_ns > b->row.end_ns ? in->end_ns : b->row.end_ns;
+	b->found_ns = f->now_ns;
+	if (!is_new && f->begin_ns + USUAL_NS > b->row.onset_ns) {
+		prolong_beside(b, in);
 		b->row.ended = beside_is_over(w, in, f);
 		put_beside(f, b, false);
 		return;
 	}
+	uint64_t onset_ns = is_new ? in->onset_ns : b->row.onset_ns;
 	uint64_t key = is_new ? free_key(w, in->told_ns) : b->row.told_ns;
-	if (is_new) {
-		b = vec_push(&w->besides);
-		b->caused_ns = b->found_ns = f->now_ns;
-	}
+	b->caused_ns = is_new ? f->now_ns : b->caused_ns;
 	incident_texts_free(&b->texts);
 	incident_to_row(&b->row, &b->texts, in, f->t, b->caused_ns, beside_is_over(w, in, f));
+	if (b->row.onset_ns > key) /* it was told before */
+		b->row.onset_ns = onset_ns;
 	b->row.told_ns = key;
 	put_beside(f, b, is_new);
 }

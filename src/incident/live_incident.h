@@ -9,14 +9,16 @@
 /* What came to a cause that stands, and is told beside it. */
 struct live_beside {
 	uint64_t caused_ns, found_ns; /* when it was found first, and last */
-	bool told_end;
+	double ended_cost_ns; /* when it was told last that it is over; below 0: it was not */
 	struct m_incident row;
 	struct incident_texts texts;
 };
 
 struct live_incident {
 	uint64_t id;
-	uint64_t told_ns;   /* with its number and process a row's key: it stays */
+	uint64_t told_ns; /* of what the row is of */
+	uint64_t key_ns;  /* with its number and process a row's key: it stays */
+	uint64_t last_key_ns;
 	uint64_t caused_ns; /* when the cause that it has now was known; 0: none is */
 	uint64_t from_ns;   /* pieces that began before have rows of their own */
 	/* What was found last, with what it refers to; of what could be diagnosed. */

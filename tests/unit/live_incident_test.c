@@ -243,6 +243,88 @@ static void no_more_than_have_room(void **state)
 	assert_int_equal(w.besides.len, 8);
 }
 
+/* More of them than have room, one after the other: what ended first gives its own. */
+static void each_of_many_in_turn(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		piece(100, 110 + 10 * i, CAUSE_CPU_CONTENTION);
+		beside(103 + 10 * i, 106 + 10 * i, CAUSE_PYTHON_GC);
+		find_at(110 + 10 * i, false);
+		assert_true(last_of(CAUSE_PYTHON_GC)->told);
+		assert_int_equal(last_of(CAUSE_PYTHON_GC)->onset_ns, (103 + 10ULL * i) * S);
+	}
+	assert_int_equal(w.besides.len, 8);
+	for (size_t i = 0; i < all.len; i++)
+		for (size_t k = 0; k < i; k++)
+			assert_true(!all.data[i].beside || !all.data[k].beside ||
+				    all.data[i].told_ns != all.data[k].told_ns);
+}
+
+/* It was thought to be over, and went on: its end is told again, with what it cost. */
+static void what_comes_beside_goes_on(void **state)
+{
+	(void)state;
+	piece(100, 110, CAUSE_CPU_CONTENTION);
+	beside(104, 108, CAUSE_PYTHON_GC);
+	find_at(110, false);
+	assert_true(last_of(CAUSE_PYTHON_GC)->told && last_of(CAUSE_PYTHON_GC)->ended);
+	piece(100, 114, CAUSE_CPU_CONTENTION);
+	beside(104, 114, CAUSE_PYTHON_GC);
+	find_at(114, false);
+	assert_false(last_of(CAUSE_PYTHON_GC)->ended);
+	piece(100, 122, CAUSE_CPU_CONTENTION);
+	beside(104, 120, CAUSE_PYTHON_GC);
+	find_at(122, false);
+	assert_true(last_of(CAUSE_PYTHON_GC)->told && last_of(CAUSE_PYTHON_GC)->ended);
+	assert_float_equal(last_of(CAUSE_PYTHON_GC)->cost_ns, 8e9, 1e3);
+	piece(100, 124, CAUSE_CPU_CONTENTION);
+	beside(104, 120, CAUSE_PYTHON_GC);
+	find_at(124, false);
+	assert_false(last_of(CAUSE_PYTHON_GC)->told);
+}
+
+/* What is found of it begins later: it was told before, so that it began before. */
+static void what_comes_beside_keeps_its_beginning(void **state)
+{
+	(void)state;
+	piece(100, 108, CAUSE_CPU_CONTENTION);
+	beside(104, 108, CAUSE_PYTHON_GC); /* told at 105 */
+	find_at(108, false);
+	piece(100, 112, CAUSE_CPU_CONTENTION);
+	beside(106, 112, CAUSE_PYTHON_GC);
+	find_at(112, false);
+	assert_int_equal(last_of(CAUSE_PYTHON_GC)->onset_ns, 104 * S);
+	/* what is looked at begins behind it: its cost grows with it */
+	begin_s = 110;
+	piece(100, 120, CAUSE_CPU_CONTENTION);
+	beside(110, 118, CAUSE_PYTHON_GC);
+	find_at(120, false);
+	assert_int_equal(last_of(CAUSE_PYTHON_GC)->onset_ns, 104 * S);
+	assert_int_equal(last_of(CAUSE_PYTHON_GC)->end_ns, 118 * S);
+	assert_float_equal(last_of(CAUSE_PYTHON_GC)->cost_ns, 3e9 + 4e9 * 6 / 8, 1e3);
+}
+
+/* That something beside was told late makes no piece begin before it is told. */
+static void a_later_key_is_no_later_beginning(void **state)
+{
+	(void)state;
+	piece(100, 110, CAUSE_CPU_CONTENTION);
+	beside(104, 108, CAUSE_PYTHON_GC);
+	parts.data[parts.len - 1].told_ns = 130 * S;
+	find_at(110, false);
+	piece(100, 112, CAUSE_CPU_CONTENTION);
+	piece(112, 116, CAUSE_DISK); /* told at 113, with a key behind 130 */
+	find_at(116, false);
+	piece(100, 112, CAUSE_CPU_CONTENTION);
+	piece(114, 124, CAUSE_STOPPED); /* it was something else */
+	find_at(124, false);
+	assert_true(last_of(CAUSE_DISK)->ended);
+	assert_int_equal(last_of(CAUSE_DISK)->end_ns, 114 * S);
+	assert_int_equal(last_of(CAUSE_STOPPED)->onset_ns, 114 * S);
+	assert_true(last_of(CAUSE_STOPPED)->told_ns > last_of(CAUSE_DISK)->told_ns);
+}
+
 static void what_begins_when_it_is_told_is_told_later(void **state)
 {
 	(void)state;
@@ -356,6 +438,10 @@ int main(void)
 		T(what_comes_beside_is_of_one_process),
 		T(keys_are_of_one_row),
 		T(no_more_than_have_room),
+		T(each_of_many_in_turn),
+		T(what_comes_beside_goes_on),
+		T(what_comes_beside_keeps_its_beginning),
+		T(a_later_key_is_no_later_beginning),
 		T(what_begins_when_it_is_told_is_told_later),
 		T(what_it_goes_on_as_has_a_row_of_its_own),
 		T(what_was_something_else_ends),
