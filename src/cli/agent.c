@@ -261,8 +261,7 @@ static void on_row(void *ctx, const struct feature_row *row, double score, bool 
 	judged_row(((struct agent *)ctx)->judged, row, score, alarmed);
 }
 
-/* Incidents have rows as they go on; the last one counts. */
-static void count_incident(struct agent_causes *c, const char *cause, double cost_ns)
+static void count_cause(struct agent_causes *c, const char *cause, unsigned n, double cost_ns)
 {
 	size_t i = 0;
 	while (i < c->len && strcmp(c->rows[i].cause, cause))
@@ -273,7 +272,7 @@ static void count_incident(struct agent_causes *c, const char *cause, double cos
 		snprintf(c->rows[i].cause, sizeof(c->rows[i].cause), "%s", cause);
 		c->len++;
 	}
-	c->rows[i].n++;
+	c->rows[i].n += n;
 	c->rows[i].cost_s += isfinite(cost_ns) ? cost_ns * 1e-9 : 0;
 }
 
@@ -287,20 +286,39 @@ static bool is_same_row(const json_t *a, const json_t *b)
 	return true;
 }
 
-/* Likewise: a row takes the place of the one before it. */
-static void keep_incident(json_t *list, const struct incident_said *told)
+/* Likewise: a row takes the place of the one before it, which is the caller's; NULL: there is none.
+ */
+static json_t *keep_incident(json_t *list, const struct incident_said *told)
 {
 	json_t *kept = incident_json(told);
 	size_t i = 0;
 	while (i < json_array_size(list) && !is_same_row(json_array_get(list, i), kept))
 		i++;
-	if (i < json_array_size(list)) {
+	json_t *before = json_incref(json_array_get(list, i));
+	if (before) {
 		json_array_set_new(list, i, kept);
-		return;
+		return before;
 	}
 	json_array_append_new(list, kept);
 	if (json_array_size(list) > AGENT_INCIDENTS)
 		json_array_remove(list, 0);
+	return NULL;
+}
+
+/* Incidents have rows as they go on; the last one counts. Of one that had ended and went on what it
+ * cost since is added; what came beside another is in that one's cost. */
+static void count_incident(struct agent_causes *c, const struct incident_said *told,
+			   const json_t *before)
+{
+	const struct m_incident *row = told->row;
+	const char *cause = incident_text(told, row->cause),
+		   *was = json_string_value(json_object_get(before, "cause"));
+	double cost_ns = row->beside ? 0 : row->cost_ns;
+	bool again = was && !strcmp(was, cause) && json_is_true(json_object_get(before, "ended"));
+	if (again && !row->beside)
+		cost_ns = fmax(0, cost_ns - json_number_value(json_object_get(before, "cost_ns")));
+	if (row->ended)
+		count_cause(c, cause[0] ? cause : "unknown", !again, cost_ns);
 }
 
 /* Sentences; and how much of what was lost was whose. */
@@ -365,12 +383,10 @@ static void on_incident(void *ctx, const struct incident_said *told)
 		agent_peers_freeze(a->peers, told->row->onset_ns, text, told->row->pid);
 	if (a->store)
 		store_incident(a->store, told);
-	const char *cause = incident_text(told, told->row->cause);
 	pthread_mutex_lock(&a->lock);
-	keep_incident(a->incidents, told);
-	if (told->row->ended) /* what came beside another is in its cost */
-		count_incident(&a->causes, cause[0] ? cause : "unknown",
-			       told->row->beside ? 0 : told->row->cost_ns);
+	json_t *before = keep_incident(a->incidents, told);
+	count_incident(&a->causes, told, before);
+	json_decref(before);
 	pthread_mutex_unlock(&a->lock);
 	free(text);
 	buf_free(&line);

@@ -249,8 +249,7 @@ static uint32_t thread_in(struct diagnosing *x, const struct diagnosed *in)
 	uint32_t always = blame_busiest(x->w, in->pid, 0, UINT64_MAX);
 	if (then == UINT32_MAX || always == UINT32_MAX || always == then)
 		return then;
-	double usual_ns = length_of(&usual_plain(x, in->pid, then)->usual.spans);
-	return usual_ns >= LEAST_USUAL_NS ? then : always;
+	return has_enough(x, &usual_plain(x, in->pid, then)->usual.spans) ? then : always;
 }
 
 /* All of the incident's time, in slices, beside all that is in none. */

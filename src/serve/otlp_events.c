@@ -252,6 +252,19 @@ static void put_incident_span(struct otlp_events *e, const struct otlp_incident 
 	pthread_mutex_unlock(&e->lock);
 }
 
+/* As many of what is joined by "; " as find room. */
+static void copy_list(char *ret, size_t room, const char *list)
+{
+	static const char more[] = "; ...";
+	snprintf(ret, room, "%s", list ? list : "");
+	if (!list || strlen(list) < room)
+		return;
+	char *end = ret + room - sizeof(more);
+	while (end > ret && (end[0] != ';' || end[1] != ' '))
+		end--;
+	snprintf(end, sizeof(more), "%s", end > ret ? more : more + 2);
+}
+
 void otlp_events_incident(struct otlp_events *e, const struct otlp_incident *i)
 {
 	struct log l = {.time_ns = i->onset_ns,
@@ -270,8 +283,8 @@ void otlp_events_incident(struct otlp_events *e, const struct otlp_incident *i)
 	COPY(l.culprit, i->culprit);
 	COPY(l.culprit_kind, i->culprit_kind);
 	COPY(l.advice, i->advice);
-	COPY(l.evidence, i->evidence);
-	COPY(l.blame, i->blame);
+	copy_list(l.evidence, sizeof(l.evidence), i->evidence);
+	copy_list(l.blame, sizeof(l.blame), i->blame);
 	put_log(e, &l);
 	if (i->ended)
 		put_incident_span(e, i);

@@ -89,7 +89,9 @@ def look(reader, found, pid):
     reader.sees(found["what"])
     reader.clicks("a[href='#incidents/%d-%d-%d']" % (found["id"], found["pid"], found["told_ns"]))
     text = reader.sees("Around it")
-    for told in (found["what"], found["advice"], *found["evidence"], "process %d" % pid):
+    owners = [part["owner"] for part in found["blame"]]
+    expect(owners, found)
+    for told in (found["what"], found["advice"], *found["evidence"], *owners, "process %d" % pid):
         expect(told in text, (told, text))
     reader.sees("step time", seconds=30)
     expect("in it" in reader.text(".said"), reader.text())

@@ -15,7 +15,7 @@ TRIES = 4
 def judged_from_s(model):
     """After how many seconds of work a launch is judged."""
     with open(model, encoding="utf-8") as f:
-        return WARMUP_S + json.load(f)["clock"]["start_ns"] / 1e9
+        return WARMUP_S + json.load(f).get("clock", {}).get("start_ns", 0) / 1e9
 
 
 def learned(t, record, *options):

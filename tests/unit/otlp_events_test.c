@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -245,6 +246,22 @@ static void incidents(void **unused)
 	assert_int_equal(write_logs(), 1);
 	assert_true(attribute(log_of(0), "eacgm.incident.beside")->bool_value);
 	assert_string_equal(attribute(log_of(0), "eacgm.incident.blame")->string_value, i.blame);
+	char many[2000] = "", one[2000];
+	for (int k = 0; k < 60; k++)
+		snprintf(many + strlen(many), 30, "%s%d s: its line %d", k ? "; " : "", k, k);
+	snprintf(one, sizeof(one), "%01999d", 0);
+	i.ended = false;
+	i.evidence = one;
+	i.blame = many;
+	otlp_events_incident(events, &i);
+	assert_int_equal(write_logs(), 1);
+	assert_string_equal(attribute(log_of(0), "eacgm.incident.evidence")->string_value, "...");
+	const char *cut = attribute(log_of(0), "eacgm.incident.blame")->string_value;
+	size_t n = strlen(cut);
+	assert_true(n > 700 && n < 768 && !strcmp(cut + n - 5, "; ..."));
+	assert_memory_equal(cut, many, n - 3);
+	i.ended = true;
+	i.blame = i.evidence = NULL;
 	assert_true(memcmp(log_of(0)->trace_id.data, trace, 16));
 	assert_int_equal(write_spans(UINT64_MAX), 2); /* when they have ended */
 	spans_lie(0, 100, 300);

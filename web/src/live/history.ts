@@ -166,7 +166,7 @@ function byCause(list: Json[]): HTMLElement | null {
   const causes = new Map<string, { cause: string; n: number; cost: number }>();
   for (const i of list) {
     const c = causes.get(i.cause) ?? { cause: i.cause || "unknown", n: 0, cost: 0 };
-    causes.set(i.cause, { ...c, n: c.n + 1, cost: c.cost + (i.cost_ns ?? 0) });
+    causes.set(i.cause, { ...c, n: c.n + 1, cost: c.cost + (i.beside ? 0 : i.cost_ns ?? 0) }); // what came beside is in another one's
   }
   return causes.size > 1 ? section("By cause", table([...causes.values()], [
     { head: "cause", left: true, value: (c) => c.cause }, { head: "incidents", value: (c) => c.n },
