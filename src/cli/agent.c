@@ -261,66 +261,6 @@ static void on_row(void *ctx, const struct feature_row *row, double score, bool 
 	judged_row(((struct agent *)ctx)->judged, row, score, alarmed);
 }
 
-static void count_cause(struct agent_causes *c, const char *cause, unsigned n, double cost_ns)
-{
-	size_t i = 0;
-	while (i < c->len && strcmp(c->rows[i].cause, cause))
-		i++;
-	if (i == AGENT_CAUSES)
-		return;
-	if (i == c->len) {
-		snprintf(c->rows[i].cause, sizeof(c->rows[i].cause), "%s", cause);
-		c->len++;
-	}
-	c->rows[i].n += n;
-	c->rows[i].cost_s += isfinite(cost_ns) ? cost_ns * 1e-9 : 0;
-}
-
-/* An incident has a row for each of its pieces, and of what came beside its cause. */
-static bool is_same_row(const json_t *a, const json_t *b)
-{
-	static const char *const key[] = {"id", "pid", "told_ns"};
-	for (size_t i = 0; i < sizeof(key) / sizeof(key[0]); i++)
-		if (!json_equal(json_object_get(a, key[i]), json_object_get(b, key[i])))
-			return false;
-	return true;
-}
-
-/* Likewise: a row takes the place of the one before it, which is the caller's; NULL: there is none.
- */
-static json_t *keep_incident(json_t *list, const struct incident_said *told)
-{
-	json_t *kept = incident_json(told);
-	size_t i = 0;
-	while (i < json_array_size(list) && !is_same_row(json_array_get(list, i), kept))
-		i++;
-	json_t *before = json_incref(json_array_get(list, i));
-	if (before) {
-		json_array_set_new(list, i, kept);
-		return before;
-	}
-	json_array_append_new(list, kept);
-	if (json_array_size(list) > AGENT_INCIDENTS)
-		json_array_remove(list, 0);
-	return NULL;
-}
-
-/* Incidents have rows as they go on; the last one counts. Of one that had ended and went on what it
- * cost since is added; what came beside another is in that one's cost. */
-static void count_incident(struct agent_causes *c, const struct incident_said *told,
-			   const json_t *before)
-{
-	const struct m_incident *row = told->row;
-	const char *cause = incident_text(told, row->cause),
-		   *was = json_string_value(json_object_get(before, "cause"));
-	double cost_ns = row->beside ? 0 : row->cost_ns;
-	bool again = was && !strcmp(was, cause) && json_is_true(json_object_get(before, "ended"));
-	if (again && !row->beside)
-		cost_ns = fmax(0, cost_ns - json_number_value(json_object_get(before, "cost_ns")));
-	if (row->ended)
-		count_cause(c, cause[0] ? cause : "unknown", !again, cost_ns);
-}
-
 /* Sentences; and how much of what was lost was whose. */
 static void reasons_of(struct buf *evidence, struct buf *blame, const struct incident_said *told)
 {
@@ -384,9 +324,7 @@ static void on_incident(void *ctx, const struct incident_said *told)
 	if (a->store)
 		store_incident(a->store, told);
 	pthread_mutex_lock(&a->lock);
-	json_t *before = keep_incident(a->incidents, told);
-	count_incident(&a->causes, told, before);
-	json_decref(before);
+	agent_incidents_take(&a->incidents, told);
 	pthread_mutex_unlock(&a->lock);
 	free(text);
 	buf_free(&line);
@@ -409,7 +347,7 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 	s->judges = judged != NULL;
 	if (gethostname(a->host, sizeof(a->host) - 1))
 		a->host[0] = 0;
-	a->incidents = json_array();
+	agent_incidents_open(&a->incidents);
 	web_page_policy(&a->policy, "'self'");
 	web_page_policy(&a->alone, "'none'");
 	a->rates = live_rates_new();
@@ -471,7 +409,7 @@ void agent_close(struct agent *a)
 		otlp_events_free(a->events);
 	live_series_free(&a->series);
 	live_trends_free(&a->trends);
-	json_decref(a->incidents);
+	agent_incidents_close(&a->incidents);
 	json_decref(a->settings);
 	buf_free(&a->policy);
 	buf_free(&a->alone);

@@ -7,6 +7,7 @@
 
 #include "base/outlet.h"
 #include "cli/agent_flames.h"
+#include "cli/agent_incidents.h"
 #include "cli/agent_owners.h"
 #include "cli/agent_peers.h"
 #include "cli/freeze_page.h"
@@ -24,17 +25,15 @@
 #include "store/store.h"
 
 #define AGENT_HOST_BYTES 256
-#define AGENT_INCIDENTS	 64 /* the latest */
 
 struct agent {
 	struct outlet err;
-	pthread_mutex_t lock; /* of the next eight */
+	pthread_mutex_t lock; /* of the next seven */
 	struct live_state state;
 	struct live_jobs jobs;
 	struct live_series series;
 	struct live_trends trends;
-	json_t *incidents; /* as `report --json` has them, the newest last */
-	struct agent_causes causes;
+	struct agent_incidents incidents;
 	struct live_notices notices; /* agent_notes.h */
 	uint64_t last_batch_ns;
 	struct live_rates *rates; /* those of the thread that looks at rows */

@@ -49,7 +49,7 @@ static struct agent_view view_of(const struct agent *a, const struct beside *b)
 	return (struct agent_view){.series = &a->series,
 				   .state = &a->state,
 				   .jobs = &a->jobs,
-				   .causes = &a->causes,
+				   .causes = &a->incidents.causes,
 				   .notices = &a->notices,
 				   .host = a->host,
 				   .version = EACGM_VERSION,
@@ -117,7 +117,7 @@ static void answer_json(struct agent *a, struct http_answer *ret, api_answer *ma
 	pthread_mutex_lock(&a->lock);
 	const struct agent_api_view view = {.agent = view_of(a, &beside),
 					    .trends = &a->trends,
-					    .incidents = a->incidents,
+					    .incidents = a->incidents.list,
 					    .now_ns = monotonic_ns()};
 	json_t *answer = make(&view, rest);
 	pthread_mutex_unlock(&a->lock);
