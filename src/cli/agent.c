@@ -15,7 +15,6 @@
 #include "cli/agent_push.h"
 #include "cli/live_anomalies.h"
 #include "incident/anomaly_text.h"
-#include "report/report_anomalies.h"
 #include "session/live_names.h"
 #include "web/web_page.h"
 
