@@ -315,9 +315,12 @@ def main():
     a.add_argument("--python", default="/usr/bin/python3")
     a.add_argument("--out")
     a.add_argument("--apart", action="store_true")
-    a.add_argument("options", nargs="*")
+    words, options = sys.argv[1:], []
+    if "--" in words:
+        words, options = words[:words.index("--")], words[words.index("--") + 1:]
+    a.set_defaults(options=options)
     with tempfile.TemporaryDirectory(prefix="eacgm-soak-") as folder:
-        o = a.parse_args()
+        o = a.parse_args(words)
         if o.apart:
             set_apart(o.python, folder)
         soak = Soak(o, folder)

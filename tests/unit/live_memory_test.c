@@ -47,6 +47,7 @@ static void end(struct detector *d)
 {
 	detector_free(d);
 	strtab_free(&fake.strings);
+	vec_free(&fake.metrics);
 }
 
 static size_t bytes_in_use(void)
