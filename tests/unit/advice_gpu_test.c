@@ -97,7 +97,7 @@ static void samples_at(uint32_t line)
 static json_t *advice(void)
 {
 	struct err e = {0};
-	struct rec_reader *reader;
+	struct rec_reader *reader = NULL;
 	struct report report;
 	struct report_options options = {.top = 10};
 	FILE *f = tmpfile();
