@@ -260,19 +260,16 @@ static void on_row(void *ctx, const struct feature_row *row, double score, bool 
 	judged_row(((struct agent *)ctx)->judged, row, score, alarmed);
 }
 
-/* Sentences; and how much of what was lost was whose. */
-static void reasons_of(struct buf *evidence, struct buf *blame, const struct incident_said *told)
+/* How much of what was lost was whose. */
+static void blame_of(struct buf *ret, const struct incident_said *told)
 {
 	const struct m_incident *row = told->row;
 	char ns[HUMAN_BYTES];
-	for (size_t i = 0; i < MODEL_INCIDENT_TEXTS && row->evidence[i]; i++)
-		buf_printf(evidence, "%s%s", i ? "; " : "", incident_text(told, row->evidence[i]));
 	for (size_t i = 0; i < MODEL_INCIDENT_OWNERS && row->owners[i]; i++)
-		buf_printf(blame, "%s%s: %s", i ? "; " : "",
+		buf_printf(ret, "%s%s: %s", i ? "; " : "",
 			   human_ns(ns, (uint64_t)fmin(fmax(0, row->owner_ns[i]), 1e18)),
 			   incident_text(told, row->owners[i]));
-	buf_byte(evidence, 0);
-	buf_byte(blame, 0);
+	buf_byte(ret, 0);
 }
 
 static void push_incident(struct agent *a, const struct incident_said *told, const char *sentence)
@@ -281,7 +278,8 @@ static void push_incident(struct agent *a, const struct incident_said *told, con
 	const char *cause = incident_text(told, row->cause),
 		   *culprit = incident_text(told, row->culprit);
 	struct buf evidence = {0}, blame = {0};
-	reasons_of(&evidence, &blame, told);
+	incident_evidence(&evidence, told, "; ");
+	blame_of(&blame, told);
 	otlp_events_incident(
 		a->events,
 		&(struct otlp_incident){

@@ -33,59 +33,42 @@ static void count_cause(struct agent_causes *c, const char *cause, unsigned n, d
 	c->rows[i].cost_s += isfinite(cost_ns) ? cost_ns * 1e-9 : 0;
 }
 
-/* What was counted of a row; of one that is new, nothing. */
-static struct agent_counted *counted_of(struct agent_incidents *in, const struct m_incident *row,
-					bool *ret_is_new)
+/* The place of a row that is there, or of a new one at the end, for which the oldest goes. */
+static size_t place_of(struct agent_incidents *in, const struct m_incident *row)
 {
-	size_t n = in->counted_n < AGENT_INCIDENTS ? in->counted_n : AGENT_INCIDENTS;
+	size_t n = json_array_size(in->list);
 	for (size_t i = 0; i < n; i++) {
-		struct agent_counted *c = &in->counted[i];
+		const struct agent_counted *c = &in->counted[i];
 		if (c->id == row->id && c->pid == row->pid && c->told_ns == row->told_ns)
-			return c;
+			return i;
 	}
-	struct agent_counted *c = &in->counted[in->counted_n++ % AGENT_INCIDENTS];
-	*c = (struct agent_counted){.id = row->id, .pid = row->pid, .told_ns = row->told_ns};
-	*ret_is_new = true;
-	return c;
+	if (n == AGENT_INCIDENTS) {
+		json_array_remove(in->list, 0);
+		memmove(in->counted, in->counted + 1, --n * sizeof(in->counted[0]));
+	}
+	json_array_append_new(in->list, json_null());
+	in->counted[n] =
+		(struct agent_counted){.id = row->id, .pid = row->pid, .told_ns = row->told_ns};
+	return n;
 }
 
-static void count(struct agent_incidents *in, const struct incident_said *told)
+static void count(struct agent_incidents *in, struct agent_counted *c,
+		  const struct incident_said *told)
 {
 	const struct m_incident *row = told->row;
 	const char *cause = incident_text(told, row->cause);
 	double cost_ns = row->beside || !(row->cost_ns > 0) ? 0 : row->cost_ns;
-	bool is_new = false;
-	struct agent_counted *c = counted_of(in, row, &is_new);
 	cause = cause[0] ? cause : "unknown";
-	bool again = !is_new && !strcmp(c->cause, cause);
-	if (!again)
-		snprintf(c->cause, sizeof(c->cause), "%s", cause);
+	bool again = !strcmp(c->cause, cause);
+	snprintf(c->cause, sizeof(c->cause), "%s", cause);
 	count_cause(&in->causes, cause, !again, fmax(0, cost_ns - c->cost_ns));
 	c->cost_ns = fmax(cost_ns, c->cost_ns);
 }
 
-static bool is_same_row(const json_t *a, const json_t *b)
-{
-	static const char *const key[] = {"id", "pid", "told_ns"};
-	for (size_t i = 0; i < sizeof(key) / sizeof(key[0]); i++)
-		if (!json_equal(json_object_get(a, key[i]), json_object_get(b, key[i])))
-			return false;
-	return true;
-}
-
 void agent_incidents_take(struct agent_incidents *in, const struct incident_said *told)
 {
-	json_t *kept = incident_json(told);
-	size_t i = 0;
+	size_t at = place_of(in, told->row);
+	json_array_set_new(in->list, at, incident_json(told));
 	if (told->row->ended)
-		count(in, told);
-	while (i < json_array_size(in->list) && !is_same_row(json_array_get(in->list, i), kept))
-		i++;
-	if (i < json_array_size(in->list)) {
-		json_array_set_new(in->list, i, kept);
-		return;
-	}
-	json_array_append_new(in->list, kept);
-	if (json_array_size(in->list) > AGENT_INCIDENTS)
-		json_array_remove(in->list, 0);
+		count(in, &in->counted[at], told);
 }

@@ -9,19 +9,19 @@
 
 #define AGENT_INCIDENTS 64 /* the latest */
 
-/* A row that had ended: what was counted of it. */
+/* A row's key, and what was counted of it when it had ended. */
 struct agent_counted {
 	uint64_t id, told_ns;
 	uint32_t pid;
 	double cost_ns;
-	char cause[AGENT_CAUSE_BYTES];
+	char cause[AGENT_CAUSE_BYTES]; /* "": it had not */
 };
 
 struct agent_incidents {
 	json_t *list; /* of objects, as report_anomalies.h has them, the latest last */
 	struct agent_causes causes;
-	struct agent_counted counted[AGENT_INCIDENTS]; /* the rest is its own: a ring */
-	uint64_t counted_n;
+	struct agent_counted
+		counted[AGENT_INCIDENTS]; /* the rest is its own: of each of the list */
 };
 
 void agent_incidents_open(struct agent_incidents *in); /* in: zeroed */

@@ -131,6 +131,13 @@ const char *incident_text(const struct incident_said *s, uint32_t number)
 	return number && number <= s->texts->len ? s->texts->of[number - 1] : "";
 }
 
+void incident_evidence(struct buf *b, const struct incident_said *s, const char *between)
+{
+	for (size_t i = 0; i < MODEL_INCIDENT_TEXTS && s->row->evidence[i]; i++)
+		buf_printf(b, "%s%s", i ? between : "", incident_text(s, s->row->evidence[i]));
+	buf_byte(b, 0);
+}
+
 void incident_line(struct buf *b, const struct incident_said *s)
 {
 	const struct m_incident *row = s->row;

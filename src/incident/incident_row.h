@@ -25,6 +25,8 @@ struct incident_said {
 };
 /* "" for 0. */
 const char *incident_text(const struct incident_said *s, uint32_t number);
+/* Its sentences of evidence, with that between them, and a 0. */
+void incident_evidence(struct buf *b, const struct incident_said *s, const char *between);
 /* "CPU contention by stress (4242), 2.10 s lost", and of one that has not ended " so far". */
 void incident_line(struct buf *b, const struct incident_said *s);
 /* What to do, of a cause's id; that of "unknown" for what is none. */

@@ -278,9 +278,7 @@ static struct store_incident *incident_of(struct store_rollup *r, const struct m
 static char *evidence_of(const struct incident_said *told)
 {
 	struct buf b = {0};
-	for (size_t i = 0; i < MODEL_INCIDENT_TEXTS && told->row->evidence[i]; i++)
-		buf_printf(&b, "%s%s", i ? "\n" : "", incident_text(told, told->row->evidence[i]));
-	buf_byte(&b, 0);
+	incident_evidence(&b, told, "\n");
 	return (char *)b.data;
 }
 
