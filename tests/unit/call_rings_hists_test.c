@@ -3,8 +3,6 @@
  * links: base collect symbolize */
 #include "ring_process.h"
 
-#include <sys/wait.h>
-
 #include "base/clock.h"
 
 struct told_hist {
@@ -122,15 +120,9 @@ static void test_hists(void **state)
 /* Two programs of a process that ends, one after the other, and what they had open. */
 static void test_hists_of_dead(void **state)
 {
-	char name[32], next[64];
+	struct process p, q;
 	(void)state;
-	pid_t pid = fork();
-	if (!pid)
-		_exit(0);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	snprintf(name, sizeof(name), "%d", pid);
-	snprintf(next, sizeof(next), "%d.1", pid);
-	struct process p = make_process(name, false), q = make_process(next, false);
+	pid_t pid = make_dead(&p, &q);
 	struct call_hist a = hist_like(5, 0, 10), b = hist_like(6, 0, 8);
 	uint64_t now_ns = monotonic_ns();
 	struct call_open open[] = {

@@ -1,12 +1,11 @@
-/* call_rings_test.c - the calls that processes tell through files, when all is as it should be, and
- * what is said to them.
+/* call_rings_test.c - the calls that processes tell through files: which files are taken, what
+ * comes of them and when it was, and what is said to processes.
  *
  * links: base collect symbolize */
 #include "ring_process.h"
 
 #include <errno.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -366,15 +365,9 @@ static void test_other_user(void **state)
 
 static void test_process_dies(void **state)
 {
-	char name[32], next[64];
+	struct process p, q;
 	(void)state;
-	pid_t pid = fork();
-	if (!pid)
-		_exit(0);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	snprintf(name, sizeof(name), "%d", pid);
-	snprintf(next, sizeof(next), "%d.1", pid);
-	struct process p = make_process(name, false), q = make_process(next, false);
+	pid_t pid = make_dead(&p, &q);
 	begin_thread(&p, 0, (uint32_t)pid);
 	PUT_SLOT(&p, 0, full, 3);
 	put_call(&p, 0, 10, 20);

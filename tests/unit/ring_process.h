@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -272,6 +273,21 @@ static inline void put_open(const struct process *p, uint32_t i, uint32_t k,
 {
 	put(p, slot_at(i) + (off_t)(offsetof(struct call_slot, open) + k * sizeof(*o)), o,
 	    sizeof(*o));
+}
+
+/* Two programs of a process that has ended, one after the other. */
+static inline pid_t make_dead(struct process *first, struct process *second)
+{
+	char name[32], next[64];
+	pid_t pid = fork();
+	if (!pid)
+		_exit(0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	snprintf(name, sizeof(name), "%d", pid);
+	snprintf(next, sizeof(next), "%d.1", pid);
+	*first = make_process(name, false);
+	*second = make_process(next, false);
+	return pid;
 }
 
 #define SIMPLE_FLAGS                                                                               \
