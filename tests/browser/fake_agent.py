@@ -20,7 +20,7 @@ def page_of(build):
 
 class FakeAgent:
     def __init__(self, page):
-        self.page, self.answers, self.files, self.asked = page, {}, {}, []
+        self.page, self.answers, self.files, self.asked, self.answered = page, {}, {}, [], []
         self.state = {"now_ns": NOW, "jobs": 0, "incidents": 0, "anomalies": 0, "lasting": 0,
                       "steps": 0, "own_cpu_cores": 0.01, "cost_ratio": 0.003, "lost": 0}
         self.ended = threading.Event()
@@ -56,6 +56,12 @@ class FakeAgent:
         if url.path == "/api/v1/events":
             self.stream(question)
             return
+        try:
+            self.tell(question, url)
+        finally:
+            self.answered.append(question.path)
+
+    def tell(self, question, url):
         name = url.path.removeprefix("/api/v1/")
         if url.path == "/":
             self.send(question, 200, "text/html; charset=utf-8", self.page.encode())
@@ -78,6 +84,10 @@ class FakeAgent:
         question.send_header("Content-Length", str(len(body)))
         question.end_headers()
         question.wfile.write(body)
+
+    def owes(self):
+        """How many questions have no answer yet; events are no answer."""
+        return sum(not path.startswith("/api/v1/events") for path in list(self.asked)) - len(self.answered)
 
     def stream(self, question):
         question.send_response(200)
