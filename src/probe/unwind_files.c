@@ -1,5 +1,6 @@
 /* unwind_files.c - each file once, whoever maps it, by device and inode, size and time of its
- * last change. Rules that no process needs go when there is no room for others. */
+ * last change. Files that are the same, as those of containers are, share their rules. Rules that
+ * no process needs go when there is no room for others. */
 #include "probe/unwind_files.h"
 
 #include <bpf/bpf.h>
@@ -36,14 +37,20 @@ struct shown {
 	uint64_t delta; /* address of the mapping - bias */
 };
 
+/* In the pool. */
+struct rules {
+	uint32_t at, words;
+	uint32_t files; /* that have them */
+	struct unwind_table_ref ref;
+};
+
 struct unwind_file {
 	uint64_t key;
 	uint32_t table;
-	uint32_t at, words; /* in the pool, while loaded */
 	uint32_t refs;
 	atomic_bool pending; /* its elf waits to be compiled */
-	bool loaded;
-	bool evicted; /* had rules, which others needed the room of */
+	struct rules *rules; /* NULL = none */
+	bool evicted;	     /* had rules, which others needed the room of */
 	bool is_python;
 	struct unwind_python python;
 	VEC(struct shown) shown;
@@ -77,6 +84,16 @@ struct unwind_files {
 	struct unwinder_stats stats;
 };
 
+static void give_rules(struct unwind_files *fs, struct unwind_file *f)
+{
+	struct rules *r = f->rules;
+	f->rules = NULL;
+	if (!r || --r->files)
+		return;
+	unwind_pool_give(fs->maps.pool, r->at, r->words);
+	free(r);
+}
+
 struct unwind_files *unwind_files_new(const struct unwinder_maps *maps,
 				      const struct unwinder_listener *listener,
 				      struct parser_host *host)
@@ -100,6 +117,7 @@ void unwind_files_free(struct unwind_files *fs)
 		if (f->fd >= 0)
 			close(f->fd);
 		vec_free(&f->shown);
+		give_rules(fs, f);
 		free(f);
 	}
 	elf_file_close(fs->vdso);
@@ -337,9 +355,7 @@ static void take_rules_back(struct unwind_files *fs, struct unwind_file *f)
 {
 	struct unwind_table_ref none = {0};
 	bpf_map_update_elem(fs->maps.tables, &f->table, &none, BPF_ANY);
-	if (f->loaded)
-		unwind_pool_give(fs->maps.pool, f->at, f->words);
-	f->loaded = false;
+	give_rules(fs, f);
 }
 
 /* Room for a file: a new table number, or that of a file that no process maps. */
@@ -437,7 +453,7 @@ static bool evict(struct unwind_files *fs)
 {
 	for (size_t i = 0; i < fs->list.len; i++) {
 		struct unwind_file *f = fs->list.data[i];
-		if (f->refs || !f->loaded)
+		if (f->refs || !f->rules)
 			continue;
 		take_rules_back(fs, f);
 		f->evicted = true;
@@ -446,23 +462,46 @@ static bool evict(struct unwind_files *fs)
 	return false;
 }
 
+static bool give_table(struct unwind_files *fs, struct unwind_file *f, struct rules *r)
+{
+	r->files++;
+	f->rules = r;
+	return !bpf_map_update_elem(fs->maps.tables, &f->table, &r->ref, BPF_ANY);
+}
+
 static bool install(struct unwind_files *fs, struct unwind_file *f, const struct unwind_table *t)
 {
 	const struct unwind_table_head *h = (const void *)t->words;
-	while (!unwind_pool_put(fs->maps.pool, t->words, (uint32_t)t->len, &f->at))
+	uint32_t at;
+	while (!unwind_pool_put(fs->maps.pool, t->words, (uint32_t)t->len, &at))
 		if (!evict(fs))
 			return false;
-	f->words = (uint32_t)t->len;
-	struct unwind_table_ref ref = {
-		.text_start = h->text_start,
-		.npages = h->npages,
-		.pages_at = f->at + h->pages_at,
-		.rows_at = f->at + h->rows_at,
-		.nrows = h->nrows,
-		.rules_at = f->at + h->rules_at,
-		.nrules = h->nrules,
-	};
-	return !bpf_map_update_elem(fs->maps.tables, &f->table, &ref, BPF_ANY);
+	struct rules *r = xcalloc(1, sizeof(*r));
+	*r = (struct rules){.at = at,
+			    .words = (uint32_t)t->len,
+			    .ref = {
+				    .text_start = h->text_start,
+				    .npages = h->npages,
+				    .pages_at = at + h->pages_at,
+				    .rows_at = at + h->rows_at,
+				    .nrows = h->nrows,
+				    .rules_at = at + h->rules_at,
+				    .nrules = h->nrules,
+			    }};
+	return give_table(fs, f, r);
+}
+
+/* The rules of a file of the same owner that is the same: by what the cache on the disk goes by
+ * (unwind_cache_name_of), too. */
+static struct rules *rules_of_same(const struct unwind_files *fs, const struct unwind_file *f)
+{
+	for (size_t i = 0; i < fs->list.len && f->facts.build_id[0]; i++) {
+		const struct unwind_file *o = fs->list.data[i];
+		if (o->rules && o->owner == f->owner && o->size == f->size &&
+		    o->facts.sum == f->facts.sum && !strcmp(o->facts.build_id, f->facts.build_id))
+			return o->rules;
+	}
+	return NULL;
 }
 
 /* From the cache, or compiled and kept. */
@@ -489,11 +528,12 @@ static void load(struct unwind_files *fs, struct unwind_file *f)
 	struct unwind_table table = {0};
 	struct err e;
 	bool hit = false;
-	int rc = get_table(fs, f, &table, &hit, &e);
-	if (!rc && install(fs, f, &table)) {
-		f->loaded = true;
+	struct rules *same = rules_of_same(fs, f);
+	int rc = same ? 0 : get_table(fs, f, &table, &hit, &e);
+	if (!rc && (same ? give_table(fs, f, same) : install(fs, f, &table))) {
 		fs->stats.files++;
 		fs->stats.cached += hit;
+		fs->stats.shared += same != NULL;
 	} else if (rc) {
 		/* so that the programs try frame pointers: see find_rule in bpf/stack.h */
 		struct unwind_table_ref none = {.nrules = 1};

@@ -37,6 +37,7 @@ struct unwinder_listener {
 struct unwinder_stats {
 	uint64_t files;	       /* whose rules are there */
 	uint64_t cached;       /* of these: found in the cache on disk */
+	uint64_t shared;       /* likewise: they have those of a file that is the same */
 	uint64_t without;      /* files that have no rules */
 	uint64_t refused;      /* that could not be read, or did not fit */
 	uint64_t words_bytes;  /* of rules in the kernel */

@@ -173,6 +173,7 @@ void metas_end(struct session *s)
 		return;
 	write_number(s, "unwind_files", st.unwinder.files);
 	write_number(s, "unwind_files_cached", st.unwinder.cached);
+	write_number(s, "unwind_files_shared", st.unwinder.shared);
 	write_number(s, "unwind_files_refused", st.unwinder.refused);
 	write_number(s, "unwind_bytes", st.unwinder.words_bytes);
 	pipeline_meta(s->pipeline, "unwind_ms", "%.1f", (double)st.unwinder.build_ns / 1e6);

@@ -233,6 +233,25 @@ def _(t):
     expect(shares.get("whole", 0) < 0.5, "whole without rules: %r" % shares)
 
 
+@test("files that are the same share their rules", 60)
+def _(t):
+    copies = [t.path("copy-%d" % i) for i in range(3)]
+    for path in copies:
+        shutil.copy(target("unwind_shapes"), path)
+    script = " & ".join("timeout 0.6 %s recurse" % path for path in copies) + " & wait"
+    env = {"LD_LIBRARY_PATH": TARGETS, "EACGM_CACHE": t.path("cache")}
+    rec = profiled(t, ["sh", "-c", script], **env)
+    one = profiled(t, ["timeout", "0.6", copies[0], "recurse"], status=124, **env)
+    shares, rows = ends(t, rec)
+    show("copies", rec, shares)
+    expect(shares["whole"] > 0.95, "ends: %r" % shares)
+    for path in copies:
+        expect(any(os.path.basename(path) in frame for frames, _weight in rows for frame in frames),
+               "no stack in %s" % path)
+    expect(int(rec.metas["unwind_files_shared"]) == 2, "%r" % rec.metas)
+    expect(int(one.metas["unwind_files_shared"]) == 0, "%r" % one.metas)
+
+
 @test("the target executes another program again and again", 60)
 def _(t):
     script = ("import os, sys, time\n"
