@@ -14,9 +14,12 @@ void line_times_free(struct line_times *l)
 	*l = (struct line_times){0};
 }
 
-static uint64_t key_of(uint32_t pid, uint32_t frame)
+/* By its place, not by its frame: of a session that keeps nothing that is another after a while. A
+ * text has one address. */
+static uint64_t key_of(uint32_t pid, const struct detect_line *line)
 {
-	return (uint64_t)pid << 32 | frame;
+	uint64_t parts[] = {pid, line->line, (uintptr_t)line->function, (uintptr_t)line->file};
+	return hash_bytes(parts, sizeof(parts));
 }
 
 /* Keeps the totals that `keep` says, and the samples of these. */
@@ -31,7 +34,7 @@ static void keep_totals(struct line_times *l,
 		if (!keep(&t, limit))
 			continue;
 		place[i] = n;
-		map64_set(&l->at, key_of(t.pid, t.line.frame), n);
+		map64_set(&l->at, key_of(t.pid, &t.line), n);
 		l->totals.data[n++] = t;
 	}
 	l->totals.len = n;
@@ -83,11 +86,11 @@ void line_times_add(struct line_times *l, uint32_t pid, const struct detect_line
 		    uint64_t time_ns, uint64_t weight_ns)
 {
 	uint64_t at;
-	if (!map64_get(&l->at, key_of(pid, line->frame), &at)) {
+	if (!map64_get(&l->at, key_of(pid, line), &at)) {
 		if (l->totals.len == LINE_TIMES_MOST)
 			make_room(l);
 		at = l->totals.len;
-		map64_set(&l->at, key_of(pid, line->frame), at);
+		map64_set(&l->at, key_of(pid, line), at);
 		*vec_push(&l->totals) = (struct line_total){.pid = pid, .line = *line};
 	}
 	l->totals.data[at].ns += (double)weight_ns;

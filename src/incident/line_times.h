@@ -16,7 +16,7 @@
 #define LINE_TIMES_NS	   60000000000ULL /* that is known second by second */
 
 struct line_times {
-	struct map64 at; /* by process and frame: place in totals, from 0 */
+	struct map64 at; /* by process and line: place in totals, from 0 */
 	VEC(struct line_total {
 		uint32_t pid;
 		struct detect_line line; /* its strings outlive this */

@@ -138,7 +138,7 @@ static void memory_is_bounded(void **state)
 	struct line_times l = {0};
 	struct anomaly_line line;
 	for (uint32_t i = 1; i < 4 * LINE_TIMES_MOST; i++) {
-		struct detect_line rare = {.frame = i + 10, .function = "rare", .file = "x"};
+		struct detect_line rare = {.line = i + 10, .function = "rare", .file = "x"};
 		line_times_add(&l, 7, &rare, i * 100 * MS, MS);
 		line_times_add(&l, 7, &clean, i * 100 * MS, 50 * MS);
 	}
