@@ -21,7 +21,7 @@
 
 #define SAMPLE_HZ	 99
 #define PUSH_INTERVAL_NS 10000000000ULL
-#define CAUSES_BYTES	 (24u << 20) /* of rows that causes are found in */
+#define CAUSES_BYTES	 (16u << 20) /* of rows that causes are found in */
 #define COUNTERS_NS	 1000000000 /* where nobody judges them, nor keeps those of the last moments */
 
 static const char *const description[] = {
