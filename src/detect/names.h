@@ -28,6 +28,9 @@ struct detect_names {
 	const struct m_comm *(*comm)(void *ctx, uint32_t pid, uint64_t handle, uint64_t time_ns);
 	/* false: the stack has no frame of Python. NULL: nothing is known of stacks. */
 	bool (*line)(void *ctx, uint32_t stack, struct detect_line *ret);
+	/* As probe; NULL: likewise. */
+	const struct m_stack *(*stack)(void *ctx, uint32_t number);
+	const struct m_frame *(*frame)(void *ctx, uint32_t number);
 };
 
 /* Whether a binary is one of those whose calls are layers of their own: PyTorch, CUDA, NCCL, XLA.

@@ -131,8 +131,28 @@ static void drop_large(struct map64 *cache)
 		map64_free(cache);
 }
 
+/* Codes of processes that are forgotten, by their ids. */
+static void forget_codes_of(struct pipeline *p, const struct map64 *gone)
+{
+	if (!gone->len)
+		return;
+	codes_forget_of(p, gone);
+	frames_forget_codes_of(p, gone);
+}
+
+/* ret_gone: unless another process has its id by now. */
+static void forget_process(struct pipeline *p, uint32_t process, struct map64 *ret_gone)
+{
+	uint32_t pid = p->process_list.data[process].row.pid;
+	uint64_t now;
+	forget_replaced(p, process);
+	if (!map64_get(&p->processes, pid, &now))
+		map64_set(ret_gone, pid, 1);
+}
+
 static void forget_due(struct pipeline *p, uint64_t now_ns)
 {
+	struct map64 gone = {0};
 	size_t kept = 0;
 	for (size_t i = 0; i < p->ended.len; i++) {
 		struct ended_process e = p->ended.data[i];
@@ -142,11 +162,13 @@ static void forget_due(struct pipeline *p, uint64_t now_ns)
 		else if (k->generation != e.generation || !k->row.end_ns)
 			continue; /* another's place by now */
 		else if (p->forgets)
-			forget_replaced(p, e.process);
+			forget_process(p, e.process, &gone);
 		else
 			forget_parts(p, k);
 	}
 	p->ended.len = kept;
+	forget_codes_of(p, &gone);
+	map64_free(&gone);
 }
 
 void forget_pass(struct pipeline *p)

@@ -2,8 +2,9 @@
  * address, Python's by code object and line, the kernel's by function.
  *
  * What a job can make without end is bounded: of code objects and their tables of lines those go
- * that were not asked for longest, tables are read at a bounded rate, and past FRAMES_MOST places
- * all others are one. What is left out by that is counted. */
+ * that were not asked for longest, tables are read at a bounded rate. Of a recording all places
+ * past some number are one, and counted. Where nothing is kept, places have two generations, with
+ * those of stacks: a place that is met again in the next one has a row of its own there. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -16,10 +17,10 @@
 #include "symbolize/debug_file.h"
 #include "symbolize/debuginfod.h"
 
-#define LINES_MAX_BYTES	 (256u << 10) /* of one code object's line table */
-#define LINES_KEPT_BYTES (16u << 20)  /* of all; where there are more, half of them go */
-#define LINES_READ_BYTES (16u << 20)  /* in a second */
-#define FRAMES_MOST	 (1u << 20)
+#define LINES_MAX_BYTES	 (256u << 10)	/* of one code object's line table */
+#define LINES_KEPT_BYTES (16u << 20)	/* of all; where there are more, half of them go */
+#define LINES_LIVE_BYTES (4u << 20)	/* the same where nothing is kept */
+#define LINES_READ_BYTES (16u << 20)	/* in a second */
 #define SERVERS_NS	 30000000000ULL /* all questions to servers together */
 
 /* A code object, by the number that the programs gave it. */
@@ -38,15 +39,17 @@ struct py_code {
 };
 
 struct frames {
-	VEC(struct known_frame) list; /* by number */
-	struct map64 by_place;	      /* hash of what tells frames apart -> number */
-	struct map64 code_of;	      /* REC_PYCODE id -> index in codes */
+	VEC(struct known_frame) list; /* by number - first */
+	uint32_t first;		      /* number of the older generation's first */
+	uint32_t newer;		      /* the newer one's first number */
+	struct map64 by_place; /* of the newer one: hash of what tells frames apart -> number */
+	struct map64 code_of;  /* REC_PYCODE id -> index in codes */
 	VEC(struct py_code) codes;
 	uint64_t questions;
 	uint64_t lines_kept, lines_read; /* bytes; the second, since lines_ns */
 	uint64_t lines_ns;
 	uint64_t lines_left; /* places whose table was not read */
-	uint64_t over;	     /* places past FRAMES_MOST */
+	uint64_t over;	     /* places past those that a recording may have */
 };
 
 struct frames *frames_new(void)
@@ -65,9 +68,14 @@ void frames_free(struct frames *f)
 	free(f);
 }
 
+static struct known_frame *frame_at(struct frames *f, uint32_t number)
+{
+	return &f->list.data[number - f->first];
+}
+
 const struct known_frame *frames_get(const struct pipeline *p, uint32_t frame)
 {
-	return &p->frames->list.data[frame];
+	return frame_at(p->frames, frame);
 }
 
 static uint64_t place_key(uint8_t kind, uint64_t a, uint64_t b)
@@ -80,28 +88,59 @@ static uint32_t put_frame(struct pipeline *p, const struct known_frame *frame)
 {
 	struct frames *f = p->frames;
 	uint32_t number = emit_new_frame(p, &frame->row);
-	while (f->list.len <= number)
+	while (f->first + f->list.len <= number)
 		vec_push(&f->list);
-	f->list.data[number] = *frame;
+	*frame_at(f, number) = *frame;
 	return number;
 }
 
 static uint32_t add_frame(struct pipeline *p, uint64_t key, const struct known_frame *frame)
 {
 	struct frames *f = p->frames;
-	struct known_frame more = {.named = true}; /* stands for all that are too many */
+	struct known_frame add = *frame;
 	uint64_t number;
-	if (f->list.len >= FRAMES_MOST) {
+	if (!p->forgets && f->list.len >= pipeline_stack_bounds(false)->frames) {
 		f->over++;
 		key = place_key(FRAME_CUT, UINT64_MAX, 0);
 		if (map64_get(&f->by_place, key, &number))
 			return (uint32_t)number;
-		more.row.name = rec_string_z(p->writer, "(more)");
-		frame = &more;
+		/* stands for all that are too many */
+		add = (struct known_frame){.named = true,
+					   .row.name = rec_string_z(p->writer, "(more)")};
 	}
-	number = put_frame(p, frame);
+	add.key = key;
+	number = put_frame(p, &add);
 	map64_set(&f->by_place, key, number);
 	return (uint32_t)number;
+}
+
+bool frames_are_full(const struct pipeline *p)
+{
+	const struct frames *f = p->frames;
+	return f->first + f->list.len - f->newer >= pipeline_stack_bounds(p->forgets)->frames;
+}
+
+void frames_begin_generation(struct pipeline *p)
+{
+	struct frames *f = p->frames;
+	size_t gone = f->newer - f->first;
+	memmove(f->list.data, f->list.data + gone, (f->list.len - gone) * sizeof(*f->list.data));
+	f->list.len -= gone;
+	f->first = f->newer;
+	f->newer = f->first + (uint32_t)f->list.len;
+	map64_free(&f->by_place);
+	kernel_frames_forget(p->kernel_frames);
+}
+
+uint32_t frames_renew(struct pipeline *p, uint32_t frame)
+{
+	uint64_t number;
+	if (frame >= p->frames->newer)
+		return frame;
+	const struct known_frame known = *frame_at(p->frames, frame);
+	return map64_get(&p->frames->by_place, known.key, &number)
+		       ? (uint32_t)number
+		       : add_frame(p, known.key, &known);
 }
 
 void frames_tell_losses(struct pipeline *p)
@@ -214,17 +253,16 @@ static uint64_t asked_since(const struct frames *f, bool with_lines)
 	return since;
 }
 
-void frames_forget_codes(struct pipeline *p, size_t most)
+/* As keep_codes of names.c. */
+static void keep_codes(struct pipeline *p, uint64_t since, const struct map64 *gone)
 {
 	struct frames *f = p->frames;
+	uint64_t process;
 	size_t kept = 0;
-	if (f->codes.len <= most)
-		return;
-	uint64_t since = asked_since(f, false);
 	map64_free(&f->code_of);
 	for (size_t i = 0; i < f->codes.len; i++) {
 		struct py_code *c = &f->codes.data[i];
-		if (c->asked < since) {
+		if (c->asked < since || map64_get(gone, c->tgid, &process)) {
 			drop_lines(f, c);
 			continue;
 		}
@@ -232,6 +270,17 @@ void frames_forget_codes(struct pipeline *p, size_t most)
 		f->codes.data[kept++] = *c;
 	}
 	f->codes.len = kept;
+}
+
+void frames_forget_codes(struct pipeline *p, size_t most)
+{
+	if (p->frames->codes.len > most)
+		keep_codes(p, asked_since(p->frames, false), &(struct map64){0});
+}
+
+void frames_forget_codes_of(struct pipeline *p, const struct map64 *gone)
+{
+	keep_codes(p, 0, gone);
 }
 
 static void forget_lines(struct frames *f)
@@ -285,7 +334,7 @@ static void read_lines(struct pipeline *p, struct py_code *c)
 	struct frames *f = p->frames;
 	const struct namer_facts *python = python_of(p, c->tgid);
 	uint64_t bytes = 0, len = 0;
-	if (f->lines_kept > LINES_KEPT_BYTES)
+	if (f->lines_kept > (p->forgets ? LINES_LIVE_BYTES : LINES_KEPT_BYTES))
 		forget_lines(f);
 	c->read = true;
 	if (!python || !python->has_py_lines)
@@ -422,7 +471,7 @@ struct batch {
 
 void frames_set_name(struct pipeline *p, uint32_t frame, const char *name)
 {
-	struct m_frame *row = &p->frames->list.data[frame].row;
+	struct m_frame *row = &frame_at(p->frames, frame)->row;
 	row->name = rec_string_z(p->writer, name);
 	emit_changed_row(p, ROW_FRAME, frame, row);
 }
@@ -438,7 +487,7 @@ static int name_from(struct batch *b, struct named_file *file)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < b->n; i++) {
-		const struct known_frame *frame = &b->p->frames->list.data[b->frames[i]];
+		const struct known_frame *frame = frame_at(b->p->frames, b->frames[i]);
 		if (frame->row.name)
 			continue;
 		b->frames[kept] = b->frames[i];
@@ -454,7 +503,7 @@ static int name_from(struct batch *b, struct named_file *file)
 static void name_batch(struct batch *b, struct open_elf *elf)
 {
 	for (size_t i = 0; i < b->n; i++)
-		b->p->frames->list.data[b->frames[i]].named = true;
+		frame_at(b->p->frames, b->frames[i])->named = true;
 	if (elf->facts.has_symtab && name_from(b, &elf->file) != -ESTALE)
 		return;
 	find_debug(b->p, elf);
@@ -465,12 +514,12 @@ static void name_batch(struct batch *b, struct open_elf *elf)
 
 const char *frames_name(struct pipeline *p, uint32_t frame)
 {
-	const struct known_frame *known = &p->frames->list.data[frame];
+	const struct known_frame *known = frame_at(p->frames, frame);
 	if (!known->named) {
 		struct batch b = {.p = p, .frames = {frame}, .n = 1};
 		name_batch(&b, &p->elves.data[known->elf - 1]);
 	}
-	return rec_string_get(p->writer, p->frames->list.data[frame].row.name);
+	return rec_string_get(p->writer, frame_at(p->frames, frame)->row.name);
 }
 
 /* A place without a name, by its file. */
@@ -506,7 +555,8 @@ static void name_made_code(struct pipeline *p)
 	for (uint32_t i = 0; i < p->frames->list.len; i++) {
 		const struct known_frame *f = &p->frames->list.data[i];
 		if (f->jit && !f->row.name)
-			*vec_push(&all) = (struct made){f->jit, i, f->row.address};
+			*vec_push(&all) =
+				(struct made){f->jit, p->frames->first + i, f->row.address};
 	}
 	if (all.len)
 		qsort(all.data, all.len, sizeof(*all.data), compare_made);
@@ -527,7 +577,8 @@ void frames_name_all(struct pipeline *p)
 	b->p = p;
 	for (uint32_t i = 0; i < p->frames->list.len; i++)
 		if (!p->frames->list.data[i].named)
-			*vec_push(&all) = (struct nameless){p->frames->list.data[i].elf, i};
+			*vec_push(&all) = (struct nameless){p->frames->list.data[i].elf,
+							    p->frames->first + i};
 	if (all.len)
 		qsort(all.data, all.len, sizeof(*all.data), compare_nameless);
 	for (size_t i = 0; i < all.len; i++) {

@@ -27,6 +27,11 @@ void kernel_frames_free(struct kernel_frames *k)
 	free(k);
 }
 
+void kernel_frames_forget(struct kernel_frames *k)
+{
+	map64_free(&k->of_address);
+}
+
 static struct kernel_symbol find_listed(struct pipeline *p, uint64_t address)
 {
 	struct kernel_frames *k = p->kernel_frames;

@@ -128,11 +128,32 @@ static uint32_t put_code(struct pipeline *p, const struct m_code *row)
 	return index;
 }
 
-static void know_code(struct pipeline *p, uint64_t id, uint32_t index)
+static void know_code(struct pipeline *p, uint64_t id, uint32_t index, uint32_t tgid)
 {
 	map64_set(&p->code_at, id, p->code_ids.len);
-	*vec_push(&p->code_ids) =
-		(struct known_code){.id = id, .index = index, .asked = ++p->code_questions};
+	*vec_push(&p->code_ids) = (struct known_code){
+		.id = id, .index = index, .tgid = tgid, .asked = ++p->code_questions};
+}
+
+/* Those that were asked for since, of processes that are not gone. */
+static void keep_codes(struct pipeline *p, uint64_t since, const struct map64 *gone)
+{
+	size_t n = p->code_ids.len;
+	uint64_t process;
+	map64_free(&p->code_at);
+	p->code_ids.len = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct known_code c = p->code_ids.data[i];
+		if (c.asked < since || map64_get(gone, c.tgid, &process))
+			continue;
+		map64_set(&p->code_at, c.id, p->code_ids.len);
+		*vec_push(&p->code_ids) = c;
+	}
+}
+
+void codes_forget_of(struct pipeline *p, const struct map64 *gone)
+{
+	keep_codes(p, 0, gone);
 }
 
 void codes_forget(struct pipeline *p, size_t most)
@@ -145,15 +166,7 @@ void codes_forget(struct pipeline *p, size_t most)
 		asked[i] = p->code_ids.data[i].asked;
 	uint64_t since = forget_since(asked, n, most / 2);
 	free(asked);
-	map64_free(&p->code_at);
-	p->code_ids.len = 0;
-	for (size_t i = 0; i < n; i++) {
-		struct known_code c = p->code_ids.data[i];
-		if (c.asked < since)
-			continue;
-		map64_set(&p->code_at, c.id, p->code_ids.len);
-		*vec_push(&p->code_ids) = c;
-	}
+	keep_codes(p, since, &(struct map64){0});
 }
 
 /* The code of a function; the same function in other processes, or at another address, is one. */
@@ -186,7 +199,7 @@ void pipeline_add_code(struct pipeline *p, const struct rec_pycode *r)
 	cpython_string_utf8(r->file, file_len, r->file_state, file, sizeof(file));
 	uint32_t code = code_of(p, rec_string_z(p->writer, name[0] ? name : "?"),
 				rec_string_z(p->writer, file), r->firstlineno);
-	know_code(p, r->id, code);
+	know_code(p, r->id, code, r->tgid);
 	frames_add_code(p, r, code);
 }
 
@@ -194,7 +207,8 @@ void pipeline_told_code(struct pipeline *p, const struct told_code *c)
 {
 	uint32_t name = c->name_len ? rec_string(p->writer, c->name, c->name_len)
 				    : rec_string_z(p->writer, "?");
-	know_code(p, c->id, code_of(p, name, rec_string(p->writer, c->file, c->file_len), c->line));
+	know_code(p, c->id, code_of(p, name, rec_string(p->writer, c->file, c->file_len), c->line),
+		  0);
 }
 
 void codes_tell_losses(struct pipeline *p)
@@ -217,7 +231,7 @@ bool pipeline_code(struct pipeline *p, uint64_t id, uint64_t *ret)
 			return false;
 		struct m_code unknown = {.name = rec_string_z(p->writer, "?")};
 		at = p->code_ids.len;
-		know_code(p, 0, put_code(p, &unknown));
+		know_code(p, 0, put_code(p, &unknown), 0);
 	}
 	struct known_code *c = &p->code_ids.data[at];
 	c->asked = ++p->code_questions;

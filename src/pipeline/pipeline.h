@@ -89,6 +89,15 @@ void pipeline_watch_hangs(struct pipeline *p, void (*tell)(void *ctx, const char
  * end, not only their threads and mappings, and caches that have grown are dropped. */
 void pipeline_forget_ended(struct pipeline *p);
 
+/* How much of stacks the pipeline knows: numbers of what it has forgotten are met no more. */
+struct stack_bounds {
+	uint32_t stacks; /* of a generation, of which there are two */
+	uint32_t nodes;	 /* of the tree of stacks; likewise */
+	uint32_t frames; /* likewise; of a recording in all */
+};
+/* keeps_nothing: pipeline_forget_ended. */
+const struct stack_bounds *pipeline_stack_bounds(bool keeps_nothing);
+
 /* Likewise, of a session on all of a host: processes that make no traced call are not told, nor
  * what their threads waited for, ran, or were interrupted by. */
 void pipeline_tell_jobs_alone(struct pipeline *p);

@@ -133,6 +133,7 @@ struct known_probe {
 struct known_code {
 	uint64_t id;	/* of REC_PYCODE */
 	uint32_t index; /* of the code */
+	uint32_t tgid;	/* 0: none in particular */
 	uint64_t asked; /* number of the question that asked for it last */
 };
 
@@ -290,6 +291,8 @@ void forget_pass(struct pipeline *p);
 /* Where there are more than `most`, of Python's code objects the half that was asked for last
  * stays. */
 void codes_forget(struct pipeline *p, size_t most);
+/* Those of processes, by their ids, stay no longer. */
+void codes_forget_of(struct pipeline *p, const struct map64 *gone);
 void codes_tell_losses(struct pipeline *p);
 /* The smallest of the `most` largest numbers, which all differ; sorts them. */
 uint64_t forget_since(uint64_t *numbers, size_t n, size_t most);

@@ -2,15 +2,14 @@
  *
  * Of the tree two generations are known: when the newer one is full the older one is forgotten. A
  * stack that is met again moves to the newer one, as rows of their own. The programs remember fewer
- * stacks than a generation has, so that one which they do not tell again is still known here. */
+ * stacks than a generation has, so that one which they do not tell again is still known here. A
+ * recording has every frame once; where nothing is kept, a generation of stacks has its own. */
 #include "pipeline/stacks.h"
 
 #include <string.h>
 
-#define WAIT_FRAMES  48		/* from the leaf, that a wait's reason is looked for in */
-#define SAMPLES_WAIT 2		/* passes, for a stack that was written to another CPU's ring */
-#define STACKS_KEPT  (1u << 17) /* of a generation: twice STACKS_SEEN of bpf/stack.h */
-#define NODES_KEPT   (1u << 19) /* likewise */
+#define WAIT_FRAMES  48 /* from the leaf, that a wait's reason is looked for in */
+#define SAMPLES_WAIT 2	/* passes, for a stack that was written to another CPU's ring */
 
 /* A record without its unused part. */
 struct raw_stack {
@@ -45,6 +44,14 @@ struct stacks {
 	struct map64 older_by_id;
 	uint64_t unknown_samples; /* whose stack never came */
 };
+
+const struct stack_bounds *pipeline_stack_bounds(bool keeps_nothing)
+{
+	/* stacks: twice as many as the programs remember */
+	static const struct stack_bounds of_recording = {1u << 17, 1u << 19, 1u << 20};
+	static const struct stack_bounds of_nothing = {1u << 14, 1u << 16, 1u << 15};
+	return keeps_nothing ? &of_nothing : &of_recording;
+}
 
 struct stacks *stacks_new(void)
 {
@@ -90,8 +97,9 @@ static uint32_t child_of(struct pipeline *p, uint32_t parent, uint32_t frame)
 	return (uint32_t)number;
 }
 
-static void begin_generation(struct stacks *s)
+static void begin_generation(struct pipeline *p)
 {
+	struct stacks *s = p->stacks;
 	uint32_t next = s->first + (uint32_t)s->nodes.len;
 	if (s->newer > s->first + 1) {
 		size_t gone = s->newer - s->first - 1;
@@ -105,13 +113,18 @@ static void begin_generation(struct stacks *s)
 	s->older_by_id = s->by_id;
 	s->by_id = (struct map64){0};
 	map64_free(&s->node_of);
+	if (p->forgets)
+		frames_begin_generation(p);
 }
 
-static void bound_generation(struct stacks *s)
+static void bound_generation(struct pipeline *p)
 {
+	const struct stacks *s = p->stacks;
+	const struct stack_bounds *most = pipeline_stack_bounds(p->forgets);
 	size_t older = s->newer ? s->newer - s->first : 0;
-	if (s->by_id.len >= STACKS_KEPT || s->nodes.len - older >= NODES_KEPT)
-		begin_generation(s);
+	if (s->by_id.len >= most->stacks || s->nodes.len - older >= most->nodes ||
+	    (p->forgets && frames_are_full(p)))
+		begin_generation(p);
 }
 
 /* From the older generation to the newer one. */
@@ -123,7 +136,7 @@ static uint32_t renew(struct pipeline *p, uint64_t id, uint32_t number)
 	for (; number && n < STACK_FRAMES + 1; number = node_at(s, number)->parent)
 		frames[n++] = node_at(s, number)->frame;
 	while (n-- > 0)
-		node = child_of(p, node, frames[n]);
+		node = child_of(p, node, frames_renew(p, frames[n]));
 	map64_set(&s->by_id, id, node);
 	map64_del(&s->older_by_id, id);
 	return node;
@@ -265,7 +278,7 @@ void stacks_pass(struct pipeline *p)
 {
 	struct stacks *s = p->stacks;
 	size_t kept = 0;
-	bound_generation(s);
+	bound_generation(p);
 	for (size_t i = 0; i < s->raw.len; i++) {
 		struct raw_stack raw = s->raw.data[i];
 		if (make_stack(p, &raw))

@@ -28,6 +28,7 @@ bool stacks_find(struct pipeline *p, uint64_t id, uint32_t *ret);
 /* What is known of a frame that is in the recording. */
 struct known_frame {
 	struct m_frame row;
+	uint64_t key; /* hash of what tells it apart */
 	uint32_t elf; /* index in pipeline.elves + 1, 0 = none */
 	uint32_t jit; /* jit_process_of, of made code; 0 = none */
 	bool named;
@@ -54,9 +55,17 @@ uint32_t frames_own(struct pipeline *p);
 void frames_add_code(struct pipeline *p, const struct rec_pycode *r, uint32_t code);
 /* Where there are more code objects than `most`, the half that was asked for last stays. */
 void frames_forget_codes(struct pipeline *p, size_t most);
+/* Those of processes, by their ids, stay no longer. */
+void frames_forget_codes_of(struct pipeline *p, const struct map64 *gone);
 /* What was left out for its number or size. */
 void frames_tell_losses(struct pipeline *p);
 const struct known_frame *frames_get(const struct pipeline *p, uint32_t frame);
+/* Where nothing is kept, frames have generations as stacks have: whether the newer one is full; the
+ * older one is forgotten, and the newer one is the older one from here on; the number of a frame in
+ * the newer one. */
+bool frames_are_full(const struct pipeline *p);
+void frames_begin_generation(struct pipeline *p);
+uint32_t frames_renew(struct pipeline *p, uint32_t frame);
 /* The frame's name, looked up now if need be; "" when there is none. */
 const char *frames_name(struct pipeline *p, uint32_t frame);
 /* Gives it a name, that was found elsewhere. */
@@ -72,6 +81,8 @@ struct kernel_frames *kernel_frames_new(void);
 void kernel_frames_free(struct kernel_frames *k);
 /* The recording's number of the frame of an address in the kernel. */
 uint32_t frames_of_kernel(struct pipeline *p, uint64_t address);
+/* Numbers of frames are others from here on. */
+void kernel_frames_forget(struct kernel_frames *k);
 
 /* ---- jit.c ---- */
 

@@ -68,6 +68,8 @@ static void choose_programs(struct tracer *t, bool can_hold)
 	stalls_choose(t);
 	disk_io_choose(t);
 	shedding_choose(t);
+	if (t->opts.stacks_seen)
+		bpf_map__set_max_entries(b->maps.stacks_seen, t->opts.stacks_seen);
 }
 
 static void set_configuration(struct tracer *t)

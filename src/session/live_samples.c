@@ -102,8 +102,7 @@ struct live_samples_piece live_samples_piece(struct live_samples *s, uint64_t no
 
 void live_samples_next(struct live_samples *s, uint64_t now_ns)
 {
-	live_window_bound(s->window, 0);
-	live_window_bound(s->window, WINDOW_BYTES);
+	live_window_begin_anew(s->window);
 	s->npids = 0;
 	s->left_out = 0;
 	s->begun_ns = now_ns;

@@ -1,5 +1,5 @@
-/* live_window.c - copies rows into a window. Threads, stacks and metrics have numbers of its own,
- * since a session's grow without end; other names have the session's. */
+/* live_window.c - copies rows into a window. Threads, stacks, their frames and metrics have numbers
+ * of its own, since a session's grow without end; other names have the session's. */
 #include "session/live_window.h"
 
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "base/map64.h"
 #include "events/window.h"
 
-#define STACKS_NAMED (1u << 20) /* as in session_names.h: older ones are met no more */
-#define STACKS_MOST  (1u << 18) /* in the window; beyond any of these it begins anew */
+#define STACKS_MOST  (1u << 17) /* in the window; beyond any of these it begins anew */
+#define FRAMES_MOST  (1u << 16)
 #define THREADS_MOST (1u << 14)
 #define METRICS_MOST (1u << 15)
 #define COMMS_MOST   4096
@@ -17,11 +17,6 @@
 #define PRUNE_EACH   4096 /* new processes or communicators */
 #define STACK_DEPTH  1024
 #define NUMBERS_MOST 4 /* fields of a row of bulk that are numbers of rows */
-
-struct named_stack {
-	uint32_t number; /* 0: none */
-	uint32_t parent, frame;
-};
 
 /* A kind's fields that are numbers of threads, stacks or metrics. */
 struct numbers {
@@ -41,8 +36,8 @@ union any_row {
 struct live_window {
 	size_t most_bytes;
 	struct row_window *rows;
-	struct named_stack *stacks; /* the session's, each at its number's remainder */
-	struct map64 thread_of, stack_of, metric_of, process_of; /* the session's -> the window's */
+	/* the session's -> the window's */
+	struct map64 thread_of, stack_of, frame_of, metric_of, process_of;
 	struct numbers numbers[ROW_KINDS];
 	size_t kept;	  /* processes and communicators, after the last pruning */
 	uint64_t anew_ns; /* what ended before is gone */
@@ -69,24 +64,43 @@ static void find_numbers(struct live_window *w, enum row_kind kind)
 				(struct number_field){k->fields[i].offset, k->fields[i].means};
 }
 
-/* Those without a name are one stack that is not known. */
-static uint32_t stack_of(struct live_window *w, uint32_t number)
+static uint32_t frame_of(struct live_window *w, uint32_t number, const struct m_frame *row)
 {
 	struct rec_tables *t = row_window_tables(w->rows);
-	struct named_stack path[STACK_DEPTH];
+	uint64_t place;
+	if (map64_get(&w->frame_of, number, &place))
+		return (uint32_t)place;
+	place = t->frames.len;
+	*vec_push(&t->frames) = *row;
+	map64_set(&w->frame_of, number, place);
+	return (uint32_t)place;
+}
+
+/* Those without a name are one stack that is not known. */
+static uint32_t stack_of(struct live_window *w, const struct session_view *v, uint32_t number)
+{
+	struct rec_tables *t = row_window_tables(w->rows);
+	const struct detect_names *names = v->names;
+	struct {
+		uint32_t number, frame;
+		const struct m_frame *row;
+	} path[STACK_DEPTH];
 	uint64_t place = 0;
 	size_t n = 0;
 	while (number && n < STACK_DEPTH && !map64_get(&w->stack_of, number, &place)) {
-		const struct named_stack *s = &w->stacks[number % STACKS_NAMED];
-		if (!w->stacks || s->number != number || s->parent >= number)
-			break;
-		path[n++] = *s;
-		number = s->parent;
+		const struct m_stack *s = names->stack ? names->stack(names->ctx, number) : NULL;
+		const struct m_frame *f = s ? names->frame(names->ctx, s->frame) : NULL;
 		place = 0;
+		if (!f || s->parent >= number)
+			break;
+		path[n].number = number;
+		path[n].frame = s->frame;
+		path[n++].row = f;
+		number = s->parent;
 	}
 	while (n--) {
-		*vec_push(&t->stacks) =
-			(struct m_stack){.parent = (uint32_t)place, .frame = path[n].frame};
+		uint32_t frame = frame_of(w, path[n].frame, path[n].row);
+		*vec_push(&t->stacks) = (struct m_stack){.parent = (uint32_t)place, .frame = frame};
 		place = t->stacks.len - 1;
 		map64_set(&w->stack_of, path[n].number, place);
 	}
@@ -136,7 +150,7 @@ static bool renumber(struct live_window *w, const struct session_view *v, const 
 		memcpy(&number, row + n->fields[i].offset, sizeof(number));
 		bool known = true;
 		if (n->fields[i].means == MEANS_STACK)
-			to = stack_of(w, number);
+			to = stack_of(w, v, number);
 		else if (n->fields[i].means == MEANS_THREAD)
 			known = number == UINT32_MAX || thread_of(w, v, number, &to);
 		else
@@ -190,15 +204,14 @@ static void take_numbered(struct rec_tables *t, const struct feed_batch *b, enum
 	}
 }
 
-static void take_stacks(struct live_window *w, const struct feed_batch *b)
+/* Of frames that are known here what is new: their names. */
+static void take_frames(struct live_window *w, const struct feed_batch *b)
 {
-	if (!w->stacks && b->stacks.len)
-		w->stacks = xcalloc(STACKS_NAMED, sizeof(*w->stacks));
-	for (size_t i = 0; i < b->stacks.len; i++) {
-		uint32_t number = b->numbers[ROW_STACK].data[i];
-		w->stacks[number % STACKS_NAMED] = (struct named_stack){
-			number, b->stacks.data[i].parent, b->stacks.data[i].frame};
-	}
+	struct rec_tables *t = row_window_tables(w->rows);
+	uint64_t place;
+	for (size_t i = 0; i < b->frames.len; i++)
+		if (map64_get(&w->frame_of, b->numbers[ROW_FRAME].data[i], &place))
+			t->frames.data[place] = b->frames.data[i];
 }
 
 static void take_processes(struct live_window *w, const struct feed_batch *b)
@@ -300,7 +313,6 @@ static void begin_anew(struct live_window *w)
 	} while (0)
 	MOVE(probes);
 	MOVE(codes);
-	MOVE(frames);
 	MOVE(metas);
 	MOVE(enums);
 	MOVE(gpus);
@@ -311,6 +323,7 @@ static void begin_anew(struct live_window *w)
 	vec_push(&to->stacks); /* no stack */
 	map64_free(&w->thread_of);
 	map64_free(&w->stack_of);
+	map64_free(&w->frame_of);
 	map64_free(&w->metric_of);
 	row_window_free(old);
 }
@@ -318,8 +331,8 @@ static void begin_anew(struct live_window *w)
 static bool is_full(struct live_window *w)
 {
 	const struct rec_tables *t = row_window_tables(w->rows);
-	return t->stacks.len > STACKS_MOST || t->threads.len > THREADS_MOST ||
-	       t->metrics.len > METRICS_MOST;
+	return t->stacks.len > STACKS_MOST || t->frames.len > FRAMES_MOST ||
+	       t->threads.len > THREADS_MOST || t->metrics.len > METRICS_MOST;
 }
 
 /* ---- the window ---- */
@@ -341,9 +354,9 @@ void live_window_free(struct live_window *w)
 	if (!w)
 		return;
 	row_window_free(w->rows);
-	free(w->stacks);
 	map64_free(&w->thread_of);
 	map64_free(&w->stack_of);
+	map64_free(&w->frame_of);
 	map64_free(&w->metric_of);
 	map64_free(&w->process_of);
 	free(w);
@@ -367,8 +380,7 @@ void live_window_take(struct live_window *w, const struct session_view *v)
 	take_strings(t, b);
 	take_numbered(t, b, ROW_PROBE);
 	take_numbered(t, b, ROW_CODE);
-	take_numbered(t, b, ROW_FRAME);
-	take_stacks(w, b);
+	take_frames(w, b);
 	take_processes(w, b);
 	take_metas(t, b);
 	take_gpus(t, b);

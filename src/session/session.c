@@ -15,8 +15,9 @@
 #include "pipeline/readers.h"
 #include "symbolize/debuginfod.h"
 
-#define ALWAYS_ON_RINGS	  (32u << 20)
-#define FIRST_STACK_SHIFT 3 /* as for a busy job; a quiet one gets more stacks soon */
+#define ALWAYS_ON_RINGS	  (32u << 20) /* of all CPUs */
+#define ALWAYS_ON_RING	  (2u << 20)  /* of one, at most */
+#define FIRST_STACK_SHIFT 3	      /* as for a busy job; a quiet one gets more stacks soon */
 
 void session_say(const struct session *s, const char *fmt, ...)
 {
@@ -36,7 +37,10 @@ void session_say(const struct session *s, const char *fmt, ...)
 static uint32_t ring_bytes_of(const struct session_options *o)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
-	return o->always_on ? ALWAYS_ON_RINGS / (uint32_t)(cpus > 8 ? cpus : 8) : 0;
+	uint32_t ring = ALWAYS_ON_RINGS / (uint32_t)(cpus > 0 ? cpus : 1);
+	if (!o->always_on)
+		return 0;
+	return ring < ALWAYS_ON_RING ? ring : ALWAYS_ON_RING;
 }
 
 static struct tracer_options tracer_options_of(const struct session *s)
@@ -58,6 +62,7 @@ static struct tracer_options tracer_options_of(const struct session *s)
 		.wakes_reader = o->always_on,
 		.without_guard = o->without_guard,
 		.stacks = o->stacks,
+		.stacks_seen = pipeline_stack_bounds(!o->output)->stacks / 2,
 		.allocators = o->allocators,
 		.sample_hz = o->sample_hz,
 		.waits = o->waits,

@@ -20,6 +20,7 @@ struct live {
 	const _Atomic uint64_t *running_cost_ns;
 	_Atomic uint64_t *held_until_ns;
 	uint64_t late_ns;
+	const struct stack_bounds *bounds;
 	pthread_t thread;
 	bool runs;
 };
@@ -27,10 +28,11 @@ struct live {
 static void *look(void *arg)
 {
 	struct live *l = arg;
-	struct session_names names = {0};
+	struct session_names names;
 	struct detect_names numbers;
 	const struct feed_batch nothing = {0};
 	struct feed_batch *b;
+	session_names_init(&names, l->bounds);
 	session_names_get(&names, &numbers);
 	struct session_view view = {
 		.pipeline = l->pipeline, .names = &numbers, .held_until_ns = l->held_until_ns};
@@ -58,6 +60,7 @@ static int start(struct session *s, const struct session_live *who, struct err *
 	l->pipeline = s->pipeline;
 	l->running_cost_ns = &s->running_cost_ns;
 	l->held_until_ns = session_has_budget(s) ? &s->held_until_ns : NULL;
+	l->bounds = pipeline_stack_bounds(!s->opts->output);
 	l->late_ns = s->opts->gpu_timeline != GPU_TIMELINE_OFF ? LATE_TIMELINE_NS : LATE_NS;
 	l->feed = feed_new(FEED_BYTES);
 	feed_listen(l->feed, s->pipeline);

@@ -47,19 +47,41 @@ static const struct m_comm *comm(void *ctx, uint32_t pid, uint64_t handle, uint6
 	return NULL;
 }
 
-static struct session_stack *stack_at(const struct session_names *n, uint32_t number)
+static size_t frames_of(const struct session_names *n)
 {
-	struct session_stack *s = n->stacks ? &n->stacks[number % SESSION_STACKS] : NULL;
+	return 2 * (size_t)n->bounds->frames;
+}
+
+static size_t stacks_of(const struct session_names *n)
+{
+	return 2 * (size_t)n->bounds->nodes;
+}
+
+static const struct m_frame *frame(void *ctx, uint32_t number)
+{
+	const struct session_names *n = ctx;
+	const struct session_frame *f = n->frames ? &n->frames[number % frames_of(n)] : NULL;
+	return f && f->number == number + 1 ? &f->row : NULL;
+}
+
+static const struct session_stack *stack_at(const struct session_names *n, uint32_t number)
+{
+	const struct session_stack *s = n->stacks ? &n->stacks[number % stacks_of(n)] : NULL;
 	return s && number && s->number == number ? s : NULL;
+}
+
+static const struct m_stack *stack(void *ctx, uint32_t number)
+{
+	const struct session_stack *s = stack_at(ctx, number);
+	return s ? &s->row : NULL;
 }
 
 static bool line(void *ctx, uint32_t stack, struct detect_line *ret)
 {
-	const struct session_names *n = ctx;
-	const struct session_stack *s = stack_at(n, stack);
-	if (!s || !s->line)
+	const struct session_stack *s = stack_at(ctx, stack);
+	const struct m_frame *f = s && s->line ? frame(ctx, s->line - 1) : NULL;
+	if (!f)
 		return false;
-	const struct m_frame *f = &n->frames.data[s->line - 1];
 	*ret = (struct detect_line){.frame = s->line - 1,
 				    .line = f->line,
 				    .function = string(ctx, f->name),
@@ -77,7 +99,14 @@ void session_names_get(struct session_names *n, struct detect_names *ret)
 				     .code = code,
 				     .comm = comm,
 				     .metric = metric,
-				     .line = line};
+				     .line = line,
+				     .stack = stack,
+				     .frame = frame};
+}
+
+void session_names_init(struct session_names *n, const struct stack_bounds *bounds)
+{
+	*n = (struct session_names){.bounds = bounds};
 }
 
 static void take_thread(struct session_names *n, uint32_t index, const struct m_thread *row)
@@ -132,27 +161,27 @@ static void take_comm(struct session_names *n, const struct m_comm *row)
 
 static void take_frame(struct session_names *n, uint32_t number, const struct m_frame *row)
 {
-	while (n->frames.len <= number)
-		vec_push(&n->frames);
-	n->frames.data[number] = *row;
+	if (!n->frames)
+		n->frames = xcalloc(frames_of(n), sizeof(*n->frames));
+	n->frames[number % frames_of(n)] = (struct session_frame){*row, number + 1};
 }
 
 /* A stack's caller came before it. */
 static void take_stack(struct session_names *n, uint32_t number, const struct m_stack *row)
 {
 	const struct session_stack *caller = stack_at(n, row->parent);
-	const struct m_frame *f =
-		row->frame < n->frames.len ? &n->frames.data[row->frame] : &(struct m_frame){0};
-	struct session_stack made = {.number = number};
+	const struct m_frame *f = frame(n, row->frame);
+	struct session_stack made = {.row = *row, .number = number};
 	if (!n->stacks)
-		n->stacks = xcalloc(SESSION_STACKS, sizeof(*n->stacks));
-	if (f->kind == FRAME_PYTHON) {
+		n->stacks = xcalloc(stacks_of(n), sizeof(*n->stacks));
+	if (f && f->kind == FRAME_PYTHON) {
 		made.line = row->frame + 1;
 	} else if (caller) {
 		made.line = caller->line;
-		made.called = caller->called || detect_library_is_called(string(n, f->library));
+		made.called =
+			caller->called || (f && detect_library_is_called(string(n, f->library)));
 	}
-	n->stacks[number % SESSION_STACKS] = made;
+	n->stacks[number % stacks_of(n)] = made;
 }
 
 void session_names_take(struct session_names *n, const struct feed_batch *b)
@@ -201,7 +230,7 @@ void session_names_free(struct session_names *n)
 	vec_free(&n->threads);
 	vec_free(&n->free_threads);
 	vec_free(&n->comms);
-	vec_free(&n->frames);
+	free(n->frames);
 	free(n->stacks);
 	map64_free(&n->thread_at);
 }

@@ -4,13 +4,12 @@
 
 #include "base/map64.h"
 #include "base/strtab.h"
-#include "session/session_feed.h"
 #include "detect/names.h"
-
-/* Twice the nodes of a generation (NODES_KEPT of pipeline/stacks.c): older ones are met no more. */
-#define SESSION_STACKS (1u << 20)
+#include "pipeline/pipeline.h"
+#include "session/session_feed.h"
 
 struct session_names {
+	const struct stack_bounds *bounds;
 	VEC(char *) strings;
 	VEC(struct session_metric {
 		uint32_t number;
@@ -24,14 +23,22 @@ struct session_names {
 	VEC(uint32_t) free_threads; /* places */
 	struct map64 thread_at;	    /* index -> place */
 	VEC(struct m_comm) comms;
-	VEC(struct m_frame) frames;
-	/* The stacks of SESSION_STACKS numbers, each at its number's remainder. */
+	/* As many as two generations have, each at its number's remainder: older ones are met no
+	 * more. */
+	struct session_frame {
+		struct m_frame row;
+		uint32_t number; /* and 1; 0: none */
+	} * frames;
 	struct session_stack {
+		struct m_stack row;
 		uint32_t number; /* 0: none */
 		uint32_t line;	 /* its innermost frame of Python, and 1; 0: it has none */
 		bool called;	 /* below that: a library of a layer's */
 	} * stacks;
 };
+
+/* bounds: of the pipeline whose rows these are; it outlives n. */
+void session_names_init(struct session_names *n, const struct stack_bounds *bounds);
 
 /* Before a batch's events are looked at, and after. */
 void session_names_take(struct session_names *n, const struct feed_batch *b);

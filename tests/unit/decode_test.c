@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "pipeline/pipeline_impl.h"
+#include "pipeline/stacks.h"
 
 enum { PLAIN, NAMED, SIZED }; /* probes */
 
@@ -374,6 +375,43 @@ static void disks_become_rows(void **state)
 	assert_int_equal(strlen(text_of(disk_io.disk)), sizeof(d.sums.name));
 }
 
+static void code_of_process(uint32_t tgid, uint64_t id)
+{
+	struct rec_pycode r = {.kind = REC_PYCODE,
+			       .id = id,
+			       .code = 0x1000 * id,
+			       .tgid = tgid,
+			       .firstlineno = 7,
+			       .name_len = 5,
+			       .name_state = 0x60 /* compact ASCII */};
+	memcpy(r.name, "train", 5);
+	pipeline_record(p, &r, sizeof(r));
+}
+
+static void codes_go_with_their_process(void **state)
+{
+	(void)state;
+	struct map64 gone = {0};
+	uint64_t kept, code;
+	uint32_t frame;
+	code_of_process(70, 1);
+	code_of_process(71, 2);
+	code_of_process(71, 3);
+	assert_true(pipeline_code(p, 0, &code)); /* of no process */
+	assert_true(pipeline_code(p, 1, &kept) && pipeline_code(p, 3, &code));
+	map64_set(&gone, 71, 1);
+	codes_forget_of(p, &gone);
+	frames_forget_codes_of(p, &gone);
+	assert_false(pipeline_code(p, 2, &code));
+	assert_false(pipeline_code(p, 3, &code));
+	assert_true(pipeline_code(p, 0, &code));
+	assert_true(pipeline_code(p, 1, &code));
+	assert_int_equal(code, kept);
+	assert_false(frames_of_python(p, PYTHON_FRAME(2, 0), false, &frame));
+	assert_int_equal(p->code_ids.len, 2);
+	map64_free(&gone);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -385,6 +423,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_cannot_be_is_counted, begin, end),
 		cmocka_unit_test_setup_teardown(names_come_late, begin, end),
 		cmocka_unit_test_setup_teardown(bytes_are_added, begin, end),
+		cmocka_unit_test_setup_teardown(codes_go_with_their_process, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

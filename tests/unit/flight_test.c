@@ -62,7 +62,7 @@ static void begin_with(struct flight_options o)
 	o.written = written;
 	o.ctx = &told;
 	told = (struct told){0};
-	names = (struct session_names){0};
+	session_names_init(&names, pipeline_stack_bounds(true));
 	session_names_get(&names, &numbers);
 	f = flight_new(&o);
 	strings = 0;

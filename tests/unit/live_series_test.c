@@ -33,7 +33,7 @@ static struct live_notices notices;
 static int begin(void **unused)
 {
 	(void)unused;
-	names = (struct session_names){0};
+	session_names_init(&names, pipeline_stack_bounds(true));
 	session_names_get(&names, &numbers);
 	s = (struct live_series){0};
 	strings = 0;

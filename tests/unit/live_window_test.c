@@ -23,7 +23,7 @@ static uint32_t strings; /* so far */
 
 static void begin(size_t bytes)
 {
-	names = (struct session_names){0};
+	session_names_init(&names, pipeline_stack_bounds(true));
 	session_names_get(&names, &numbers);
 	w = live_window_new(bytes);
 	strings = 0;
@@ -196,6 +196,44 @@ static void threads_that_are_gone_leave_nothing(void **state)
 	end();
 }
 
+static struct m_sample only_sample(const struct row_source *s)
+{
+	struct m_samples samples = {0};
+	struct err e = {""};
+	assert_int_equal(source_read_samples(s, source_sample_blocks(s) - 1, &samples, &e), 0);
+	assert_true(samples.len);
+	struct m_sample ret = samples.rows[samples.len - 1];
+	m_samples_free(&samples);
+	return ret;
+}
+
+/* A session's numbers of frames grow; the window has those alone that its rows are of, by the names
+ * that they have got meanwhile. */
+static void frames_that_no_row_is_of_leave_nothing(void **state)
+{
+	(void)state;
+	struct feed_batch b = {0};
+	begin(1 << 20);
+	text(&b, "");
+	uint32_t first = text(&b, "?"), later = text(&b, "forward");
+	thread(&b, 1, 5, 5);
+	for (uint32_t i = 1; i <= 300000; i++) {
+		frame(&b, i, first);
+		stack(&b, i, 0, i);
+		if (i % 1000)
+			continue;
+		sample(&b, i, 1, i);
+		pass(&b, i);
+		frame(&b, i, later); /* its name has come */
+		pass(&b, i);
+		const struct rec_tables *t = live_rows()->tables;
+		const struct m_sample last = only_sample(live_rows());
+		assert_string_equal(function_of(t, t->stacks.data[last.stack].frame), "forward");
+		assert_int_equal(t->frames.len, i / 1000);
+	}
+	end();
+}
+
 static void processes_that_have_ended_leave_nothing(void **state)
 {
 	(void)state;
@@ -249,6 +287,7 @@ int main(void)
 		cmocka_unit_test(what_has_no_name_is_left_out),
 		cmocka_unit_test(the_oldest_rows_of_any_kind_go),
 		cmocka_unit_test(threads_that_are_gone_leave_nothing),
+		cmocka_unit_test(frames_that_no_row_is_of_leave_nothing),
 		cmocka_unit_test(processes_that_have_ended_leave_nothing),
 		cmocka_unit_test(those_that_were_there_before_have_joined),
 	};

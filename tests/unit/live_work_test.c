@@ -78,7 +78,7 @@ static void probe(uint32_t number, const struct m_probe *row)
 static int begin(void **unused)
 {
 	(void)unused;
-	names = (struct session_names){0};
+	session_names_init(&names, pipeline_stack_bounds(true));
 	session_names_get(&names, &numbers);
 	s = (struct live_series){0};
 	strings = codes = memories = 0;

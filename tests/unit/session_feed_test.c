@@ -83,9 +83,10 @@ struct reader {
 static void *read_all(void *arg)
 {
 	struct reader *r = arg;
-	struct session_names names = {0};
+	struct session_names names;
 	struct detect_names n;
 	struct feed_batch *b;
+	session_names_init(&names, pipeline_stack_bounds(true));
 	session_names_get(&names, &n);
 	while ((b = feed_take(r->run->feed))) {
 		session_names_take(&names, b);
@@ -136,11 +137,12 @@ static void test_slow_reader(void **state)
 {
 	(void)state;
 	struct run run;
-	struct session_names names = {0};
+	struct session_names names;
 	struct detect_names n;
 	struct feed_batch *b;
 	uint64_t calls = 0, before = UINT64_MAX, left_out = 0;
 	begin(&run, 1000 * sizeof(struct m_call));
+	session_names_init(&names, pipeline_stack_bounds(true));
 	session_names_get(&names, &n);
 	for (uint32_t i = 0; i < 10; i++) {
 		define(&run, i);
@@ -271,12 +273,13 @@ static void test_names_of_processes_go(void **state)
 {
 	(void)state;
 	struct run run;
-	struct session_names names = {0};
+	struct session_names names;
 	struct detect_names n;
 	uint32_t strings = 0;
 	size_t gone = 0, most = 0;
 	begin(&run, FEED_BYTES);
 	pipeline_forget_ended(run.p);
+	session_names_init(&names, pipeline_stack_bounds(true));
 	session_names_get(&names, &n);
 	for (uint32_t i = 0; i < 50000; i++) {
 		char entity[32];

@@ -18,6 +18,7 @@
 #include "padding.h"
 #include "base/buffer.h"
 #include "base/strtab.h"
+#include "pipeline/listeners.h"
 #include "pipeline/pipeline.h"
 
 #define PLACES	64
@@ -217,6 +218,81 @@ static void test_a_caller_that_is_guessed_later(void **state)
 	rec_close(reader);
 }
 
+/* Who listens to a session that keeps nothing: as many rows as two generations have. */
+struct heard {
+	struct heard_frame {
+		uint32_t number;
+		struct m_frame row;
+	} * frames;
+	struct heard_stack {
+		uint32_t number;
+		struct m_stack row;
+	} * stacks;
+	const struct stack_bounds *most;
+	unsigned samples;
+	uint64_t often[DEPTH]; /* the places of the stack that each sample has */
+};
+
+static void hear(void *ctx, enum row_kind kind, uint32_t number, const void *rows, size_t n)
+{
+	struct heard *h = ctx;
+	if (kind == ROW_FRAME)
+		h->frames[number % (2 * h->most->frames)] =
+			(struct heard_frame){number, *(const struct m_frame *)rows};
+	else if (kind == ROW_STACK)
+		h->stacks[number % (2 * h->most->nodes)] =
+			(struct heard_stack){number, *(const struct m_stack *)rows};
+	const struct m_sample *sample = rows;
+	for (size_t i = 0; kind == ROW_SAMPLE && i < n; i++, h->samples++) {
+		uint32_t stack = sample[i].stack;
+		for (int d = 0; d < DEPTH; d++) {
+			const struct heard_stack *s = &h->stacks[stack % (2 * h->most->nodes)];
+			assert_int_equal(s->number, stack);
+			const struct heard_frame *f =
+				&h->frames[s->row.frame % (2 * h->most->frames)];
+			assert_int_equal(f->number, s->row.frame);
+			assert_int_equal(f->row.address, h->often[d]);
+			stack = s->row.parent;
+		}
+		assert_int_equal(stack, 0);
+	}
+}
+
+/* What runs for days and keeps nothing has no place that is one too many. */
+static void test_places_without_end_are_forgotten(void **state)
+{
+	(void)state;
+	struct run r = {0};
+	struct rec_writer *w;
+	struct err e = {""};
+	struct heard h = {.most = pipeline_stack_bounds(true)};
+	h.frames = xcalloc((size_t)2 * h.most->frames, sizeof(*h.frames));
+	h.stacks = xcalloc((size_t)2 * h.most->nodes, sizeof(*h.stacks));
+	places_of(OFTEN, h.often);
+	assert_int_equal(rec_writer_open(&w, NULL, &(struct rec_writer_options){0}, &e), 0);
+	r.p = pipeline_new(w, "/proc", NULL);
+	pipeline_forget_ended(r.p);
+	pipeline_listen(r.p, &(struct event_listener){.ctx = &h, .rows = hear});
+	put_stack(&r, OFTEN, h.often, DEPTH);
+	size_t before = 0;
+	unsigned samples = 0;
+	for (uint64_t i = 1; i <= 1200000; i++) {
+		uint64_t frame = NOWHERE + ((uint64_t)PLACES << 5) + 16 * i;
+		put_stack(&r, OFTEN + i, &frame, 1);
+		if (i % A_PASS)
+			continue;
+		put_sample(&r, OFTEN);
+		samples++;
+		if (i == 200000)
+			before = mallinfo2().uordblks + mallinfo2().hblkhd;
+	}
+	assert_true(mallinfo2().uordblks + mallinfo2().hblkhd < before + (8u << 20));
+	assert_int_equal(h.samples, samples);
+	assert_int_equal(pipeline_close(r.p, &e), 0);
+	free(h.frames);
+	free(h.stacks);
+}
+
 static void test_places_without_end(void **state)
 {
 	(void)state;
@@ -242,6 +318,7 @@ int main(void)
 		cmocka_unit_test(test_a_caller_that_is_guessed_later),
 		cmocka_unit_test(test_stacks_without_end),
 		cmocka_unit_test(test_places_without_end),
+		cmocka_unit_test(test_places_without_end_are_forgotten),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

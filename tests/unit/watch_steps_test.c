@@ -75,7 +75,7 @@ static void on_end(void *ctx, const struct live_steps_view *of, uint64_t end_ns,
 static int begin(void **unused)
 {
 	(void)unused;
-	names = (struct session_names){0};
+	session_names_init(&names, pipeline_stack_bounds(true));
 	session_names_get(&names, &numbers);
 	memset(jobs, 0, sizeof(jobs));
 	now_ns = 1000 * MS;
