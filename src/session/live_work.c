@@ -36,6 +36,7 @@ struct live_work_probe {
 	double seen;		/* the part of the time, when it was known last */
 	uint64_t on_ns, off_ns; /* then */
 	uint64_t row_ns;	/* when the last row came */
+	uint64_t known_ns;	/* until then its work is known */
 };
 
 struct counted {
@@ -52,7 +53,8 @@ struct live_work_thread {
 	size_t n, room;
 };
 
-/* The work of a function that is not seen all the time, since its last row of coverage. */
+/* The work of a function of a process, while it is not seen all the time: since its last row of
+ * coverage. */
 struct live_work_wait {
 	uint32_t pid, probe;
 	uint64_t since_ns; /* when the first of it came; 0: there is none */
@@ -260,6 +262,7 @@ static void count_work(struct live_work *w, struct live_work_thread *t, const st
 		return;
 	}
 	call.at = place_of_format(t, c, &call.format);
+	wait_of(w, t->pid, c->probe); /* from here on the process is known to call it */
 	double within = take_off(w, t, &call, now_ns);
 	if (work.model > within)
 		flops_of(w, t->pid, now_ns)->model[call.format] += work.model - within;
@@ -310,6 +313,7 @@ static void take_coverage(struct live_work *w, uint32_t probe, struct live_work_
 	if (!first && (all_ns < CLOSED_NS || (on_ns < ON_NS && all_ns < OPEN_NS)))
 		return;
 	p->seen = first || !all_ns ? 1 : (double)on_ns / (double)all_ns;
+	p->known_ns = p->seen > 0 ? now_ns : p->known_ns;
 	p->covered = true;
 	p->on_ns = row->on_ns;
 	p->off_ns = row->off_ns;
@@ -505,24 +509,28 @@ void live_work_free(struct live_work *w)
 	map64_free(&w->probe_of);
 }
 
-/* Until when all of a process's work is known, s. */
-static uint64_t known_until(const struct live_work *w, uint32_t pid, uint64_t now_ns)
+/* Until when all of a process's work is known: of a function that is in bursts that is its last
+ * one. false: too long ago. */
+static bool known_until(const struct live_work *w, uint32_t pid, uint64_t now_ns, uint64_t *ret_s)
 {
-	uint64_t ret = now_ns;
+	uint64_t known_ns = now_ns, at;
 	for (size_t i = 0; i < w->waits.len; i++) {
 		const struct live_work_wait *of = &w->waits.data[i];
-		if (of->pid == pid && of->since_ns && of->since_ns < ret)
-			ret = of->since_ns;
+		if (of->pid != pid || !map64_get(&w->probe_of, of->probe, &at))
+			continue;
+		const struct live_work_probe *p = &w->probes.data[at];
+		uint64_t ns = of->since_ns ? of->since_ns : p->covered ? p->known_ns : now_ns;
+		known_ns = ns < known_ns ? ns : known_ns;
 	}
-	uint64_t late_ns = (PLACES - 1 - WORK_SECONDS) * SECOND_NS;
-	return (ret + late_ns < now_ns ? now_ns - late_ns : ret) / SECOND_NS;
+	*ret_s = known_ns / SECOND_NS;
+	return known_ns + (PLACES - 1 - WORK_SECONDS) * SECOND_NS >= now_ns;
 }
 
 bool live_work_speed(const struct live_work *w, uint32_t pid, uint64_t now_ns,
 		     double ret[static FLOPS_FORMATS])
 {
-	uint64_t at, until_s = known_until(w, pid, now_ns);
-	if (!map64_get(&w->flops_of, pid, &at))
+	uint64_t at, until_s;
+	if (!known_until(w, pid, now_ns, &until_s) || !map64_get(&w->flops_of, pid, &at))
 		return false;
 	const struct live_flops *f = &w->flops.data[at];
 	double counted = 0;

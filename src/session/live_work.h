@@ -57,7 +57,8 @@ void live_work_forget(struct live_work *w, const struct live_series *s);
 void live_work_free(struct live_work *w);
 
 /* Operations a second of a process over the last WORK_SECONDS whole seconds of which all is known,
- * or since it is seen where that is less. false: not a second is over, or nothing was counted.
+ * or since it is seen where that is less. false: not a second is over, nothing was counted, or a
+ * budget left no burst of what it calls for half a minute.
  * float32 is at FORMAT_F32 where its kernels were seen not to use tensor cores, else at
  * FORMAT_TF32. */
 bool live_work_speed(const struct live_work *w, uint32_t pid, uint64_t now_ns,

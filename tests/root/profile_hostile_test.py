@@ -244,10 +244,12 @@ def _(t):
     one = profiled(t, ["timeout", "0.6", copies[0], "recurse"], status=124, **env)
     shares, rows = ends(t, rec)
     show("copies", rec, shares)
-    expect(shares["whole"] > 0.95, "ends: %r" % shares)
-    for path in copies:
-        expect(any(os.path.basename(path) in frame for frames, _weight in rows for frame in frames),
-               "no stack in %s" % path)
+    for path in copies:  # some samples are taken before there are rules
+        name, whole = os.path.basename(path), collections.Counter()
+        for frames, weight in rows:
+            if any(name in frame for frame in frames):
+                whole[not any(f.startswith("[cut: ") for f in frames[:2])] += weight
+        expect(whole[True] > whole[False], "%s: %r" % (name, whole))
     expect(int(rec.metas["unwind_files_shared"]) == 2, "%r" % rec.metas)
     expect(int(one.metas["unwind_files_shared"]) == 0, "%r" % one.metas)
 

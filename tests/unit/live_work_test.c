@@ -550,6 +550,35 @@ static void rows_now_and_then(void **unused)
 	}
 }
 
+/* Rows, and no call, for so long: in some of that time there were bursts. */
+static void rows_without_calls(unsigned seconds, bool bursts)
+{
+	static uint64_t on_ns, off_ns;
+	uint64_t begin_ns = s.now_ns;
+	on_ns = on_ns > 10 * SECOND ? on_ns : 10 * SECOND; /* more than seconds_of had */
+	off_ns = off_ns > 20 * SECOND ? off_ns : 20 * SECOND;
+	for (unsigned i = 1; i <= seconds; i++) {
+		on_ns += bursts ? SECOND / 4 : 0;
+		off_ns += bursts ? SECOND * 3 / 4 : SECOND;
+		coverage(MM, on_ns, off_ns);
+		pass(begin_ns + i * SECOND, 0);
+	}
+}
+
+/* Nobody looked: that is not that nothing was done. */
+static void a_budget_that_leaves_no_burst(void **unused)
+{
+	(void)unused;
+	seconds_of(12, hundred_products, MM, 0.25);
+	rows_without_calls(1, true);
+	rows_without_calls(20, false);
+	assert_true(fabs(speed() / (400 * FLOP) - 1) < 0.2);
+	rows_without_calls(20, false);
+	assert_true(isnan(speed()));
+	rows_without_calls(12, true);
+	assert_true(speed() == 0);
+}
+
 /* Of a hundred convolutions with a product in each a half is seen, all products are, and as many
  * that stand alone. */
 static void half_of_the_callers(uint64_t from_us)
@@ -615,6 +644,7 @@ int main(void)
 		TEST(what_is_seen_again),
 		TEST(bursts_between_rows),
 		TEST(rows_now_and_then),
+		TEST(a_budget_that_leaves_no_burst),
 		TEST(what_is_within_a_caller_that_is_not_seen),
 		TEST(what_has_ended_goes),
 	};
