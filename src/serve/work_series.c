@@ -136,8 +136,9 @@ static void write_operations(const struct series_sink *x, const struct live_seri
 
 static void write_utilisation(const struct series_sink *x, const struct live_series *s)
 {
-	series_family(x, "eacgm_mfu_ratio", FAMILY_GAUGE,
-		      "Model FLOPs utilisation of the process's GPUs over the last ten seconds.");
+	series_family(
+		x, "eacgm_mfu_ratio", FAMILY_GAUGE,
+		"Model FLOPs utilisation of its GPUs over the last ten seconds, or a minute.");
 	struct work_peaks *peaks = work_peaks_new(s);
 	for (size_t i = 0; i < s->work.flops.len; i++) {
 		uint32_t pid = s->work.flops.data[i].pid;

@@ -511,32 +511,38 @@ void live_work_free(struct live_work *w)
 
 /* Until when all of a process's work is known: of a function that is in bursts that is its last
  * one. false: too long ago. */
-static bool known_until(const struct live_work *w, uint32_t pid, uint64_t now_ns, uint64_t *ret_s)
+static bool known_until(const struct live_work *w, uint32_t pid, uint64_t now_ns, uint64_t *ret_s,
+			bool *ret_in_bursts)
 {
 	uint64_t known_ns = now_ns, at;
+	*ret_in_bursts = false;
 	for (size_t i = 0; i < w->waits.len; i++) {
 		const struct live_work_wait *of = &w->waits.data[i];
 		if (of->pid != pid || !map64_get(&w->probe_of, of->probe, &at))
 			continue;
 		const struct live_work_probe *p = &w->probes.data[at];
+		*ret_in_bursts |= p->covered;
 		uint64_t ns = of->since_ns ? of->since_ns : p->covered ? p->known_ns : now_ns;
 		known_ns = ns < known_ns ? ns : known_ns;
 	}
 	*ret_s = known_ns / SECOND_NS;
-	return known_ns + (PLACES - 1 - WORK_SECONDS) * SECOND_NS >= now_ns;
+	return known_ns + (PLACES - 1 - WORK_BURSTS) * SECOND_NS >= now_ns;
 }
 
 bool live_work_speed(const struct live_work *w, uint32_t pid, uint64_t now_ns,
 		     double ret[static FLOPS_FORMATS])
 {
 	uint64_t at, until_s;
-	if (!known_until(w, pid, now_ns, &until_s) || !map64_get(&w->flops_of, pid, &at))
+	bool in_bursts;
+	if (!known_until(w, pid, now_ns, &until_s, &in_bursts) ||
+	    !map64_get(&w->flops_of, pid, &at))
 		return false;
 	const struct live_flops *f = &w->flops.data[at];
 	double counted = 0;
 	for (int i = 0; i < FLOPS_FORMATS; i++)
 		counted += f->model[i];
-	uint64_t from_s = until_s > WORK_SECONDS ? until_s - WORK_SECONDS : 0;
+	uint64_t seconds = in_bursts ? WORK_BURSTS : WORK_SECONDS;
+	uint64_t from_s = until_s > seconds ? until_s - seconds : 0;
 	if (from_s <= f->first_s)
 		from_s = f->first_s + 1; /* it began within that one */
 	if (from_s >= until_s || counted <= 0)

@@ -11,8 +11,9 @@
 
 #define WORK_KERNELS	64 /* names of a process; others are one row */
 #define WORK_NAME_BYTES 128
-#define WORK_SECONDS	10		    /* over which a speed is told */
-#define WORK_PLACES	(WORK_SECONDS + 32) /* and those until what a budget left out is known */
+#define WORK_SECONDS	10		   /* over which a speed is told; */
+#define WORK_BURSTS	60		   /* likewise, of functions that a budget has in bursts */
+#define WORK_PLACES	(WORK_BURSTS + 32) /* and those until what it left out is known */
 
 struct live_flops {
 	uint32_t pid;
@@ -56,10 +57,10 @@ void live_work_batch(struct live_work *w, const struct session_view *v, const st
 void live_work_forget(struct live_work *w, const struct live_series *s);
 void live_work_free(struct live_work *w);
 
-/* Operations a second of a process over the last WORK_SECONDS whole seconds of which all is known,
- * or since it is seen where that is less. false: not a second is over, nothing was counted, or a
- * budget left no burst of what it calls for half a minute.
- * float32 is at FORMAT_F32 where its kernels were seen not to use tensor cores, else at
- * FORMAT_TF32. */
+/* Operations a second of a process over the last WORK_SECONDS whole seconds of which all is known
+ * (WORK_BURSTS, where a budget has some of its functions in bursts: of a few bursts a second or two
+ * say little), or since it is seen where that is less. false: not a second is over, nothing was
+ * counted, or a budget left no burst of what it calls for half a minute. float32 is at FORMAT_F32
+ * where its kernels were seen not to use tensor cores, else at FORMAT_TF32. */
 bool live_work_speed(const struct live_work *w, uint32_t pid, uint64_t now_ns,
 		     double ret[static FLOPS_FORMATS]);

@@ -516,7 +516,7 @@ static void bursts_between_rows(void **unused)
 	(void)unused;
 	coverage(MM, SECOND, 0);
 	pass(AT, 0);
-	for (uint64_t second = 0; second < 14; second++) {
+	for (uint64_t second = 0; second < 74; second++) {
 		bool burst = second % 2;
 		if (burst)
 			hundred_products(second * 1000000);
@@ -575,7 +575,7 @@ static void a_budget_that_leaves_no_burst(void **unused)
 	assert_true(fabs(speed() / (400 * FLOP) - 1) < 0.2);
 	rows_without_calls(20, false);
 	assert_true(isnan(speed()));
-	rows_without_calls(12, true);
+	rows_without_calls(62, true);
 	assert_true(speed() == 0);
 }
 

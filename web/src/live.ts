@@ -34,7 +34,7 @@ function stepsWords(steps: Json): string {
     + `median ${ns(steps.median_ms * 1e6)}` : "";
 }
 
-/** What it computes. A mean of ten seconds, with what a budget left out reckoned in. */
+/** What it computes. A mean of ten seconds, or of a minute where what a budget left out is reckoned in. */
 function speedWords(j: Json): string {
   if (!j.flops_per_s) return "";
   return `; ${flops(j.flops_per_s)}${j.mfu !== null ? `, ${percent(j.mfu)} of its GPUs' peak` : ""}`;
