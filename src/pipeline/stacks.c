@@ -278,9 +278,9 @@ void stacks_pass(struct pipeline *p)
 {
 	struct stacks *s = p->stacks;
 	size_t kept = 0;
-	bound_generation(p);
 	for (size_t i = 0; i < s->raw.len; i++) {
 		struct raw_stack raw = s->raw.data[i];
+		bound_generation(p);
 		if (make_stack(p, &raw))
 			continue;
 		raw.age++;

@@ -491,17 +491,20 @@ static bool install(struct unwind_files *fs, struct unwind_file *f, const struct
 	return give_table(fs, f, r);
 }
 
-/* The rules of a file of the same owner that is the same: by what the cache on the disk goes by
- * (unwind_cache_name_of), too. */
+/* The rules of a file that has the same name in the cache on the disk: see unwind_cache.h. */
 static struct rules *rules_of_same(const struct unwind_files *fs, const struct unwind_file *f)
 {
-	for (size_t i = 0; i < fs->list.len && f->facts.build_id[0]; i++) {
+	char *name = unwind_cache_name_of(f->facts.build_id, f->owner, f->size, f->facts.sum);
+	struct rules *ret = NULL;
+	for (size_t i = 0; i < fs->list.len && name && !ret; i++) {
 		const struct unwind_file *o = fs->list.data[i];
-		if (o->rules && o->owner == f->owner && o->size == f->size &&
-		    o->facts.sum == f->facts.sum && !strcmp(o->facts.build_id, f->facts.build_id))
-			return o->rules;
+		bool same = o->rules && o->owner == f->owner && o->size == f->size &&
+			    o->facts.sum == f->facts.sum &&
+			    !strcmp(o->facts.build_id, f->facts.build_id);
+		ret = same ? o->rules : NULL;
 	}
-	return NULL;
+	free(name);
+	return ret;
 }
 
 /* From the cache, or compiled and kept. */

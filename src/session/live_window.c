@@ -7,8 +7,8 @@
 #include "base/map64.h"
 #include "events/window.h"
 
-#define STACKS_MOST  (1u << 17) /* in the window; beyond any of these it begins anew */
-#define FRAMES_MOST  (1u << 16)
+#define STACKS_MOST  (1u << 18) /* in the window; beyond any of these it begins anew */
+#define FRAMES_MOST  (1u << 17)
 #define THREADS_MOST (1u << 14)
 #define METRICS_MOST (1u << 15)
 #define COMMS_MOST   4096
@@ -38,6 +38,8 @@ struct live_window {
 	struct row_window *rows;
 	/* the session's -> the window's */
 	struct map64 thread_of, stack_of, frame_of, metric_of, process_of;
+	/* what tells frames and stacks apart -> the window's: a session gives them new numbers */
+	struct map64 frame_at, stack_at;
 	struct numbers numbers[ROW_KINDS];
 	size_t kept;	  /* processes and communicators, after the last pruning */
 	uint64_t anew_ns; /* what ended before is gone */
@@ -64,22 +66,46 @@ static void find_numbers(struct live_window *w, enum row_kind kind)
 				(struct number_field){k->fields[i].offset, k->fields[i].means};
 }
 
+/* Native places get their name later; those of no file that is known are told apart by number. */
+static uint64_t key_of_frame(uint32_t number, const struct m_frame *f)
+{
+	bool native = f->kind == FRAME_NATIVE;
+	uint64_t parts[] = {f->kind,	f->guessed,	      f->address,
+			    f->library, f->build_id,	      f->file,
+			    f->line,	native ? 0 : f->name, native && !f->build_id ? number : 0};
+	return hash_bytes(parts, sizeof(parts));
+}
+
 static uint32_t frame_of(struct live_window *w, uint32_t number, const struct m_frame *row)
 {
 	struct rec_tables *t = row_window_tables(w->rows);
-	uint64_t place;
+	uint64_t place, key = key_of_frame(number, row);
 	if (map64_get(&w->frame_of, number, &place))
 		return (uint32_t)place;
-	place = t->frames.len;
-	*vec_push(&t->frames) = *row;
+	if (!map64_get(&w->frame_at, key, &place)) {
+		place = t->frames.len;
+		*vec_push(&t->frames) = *row;
+		map64_set(&w->frame_at, key, place);
+	}
 	map64_set(&w->frame_of, number, place);
+	return (uint32_t)place;
+}
+
+static uint32_t child_of(struct live_window *w, uint32_t parent, uint32_t frame)
+{
+	struct rec_tables *t = row_window_tables(w->rows);
+	uint64_t place, key = (uint64_t)parent << 32 | frame;
+	if (map64_get(&w->stack_at, key, &place))
+		return (uint32_t)place;
+	place = t->stacks.len;
+	*vec_push(&t->stacks) = (struct m_stack){.parent = parent, .frame = frame};
+	map64_set(&w->stack_at, key, place);
 	return (uint32_t)place;
 }
 
 /* Those without a name are one stack that is not known. */
 static uint32_t stack_of(struct live_window *w, const struct session_view *v, uint32_t number)
 {
-	struct rec_tables *t = row_window_tables(w->rows);
 	const struct detect_names *names = v->names;
 	struct {
 		uint32_t number, frame;
@@ -100,8 +126,7 @@ static uint32_t stack_of(struct live_window *w, const struct session_view *v, ui
 	}
 	while (n--) {
 		uint32_t frame = frame_of(w, path[n].frame, path[n].row);
-		*vec_push(&t->stacks) = (struct m_stack){.parent = (uint32_t)place, .frame = frame};
-		place = t->stacks.len - 1;
+		place = child_of(w, (uint32_t)place, frame);
 		map64_set(&w->stack_of, path[n].number, place);
 	}
 	return (uint32_t)place;
@@ -324,6 +349,8 @@ static void begin_anew(struct live_window *w)
 	map64_free(&w->thread_of);
 	map64_free(&w->stack_of);
 	map64_free(&w->frame_of);
+	map64_free(&w->frame_at);
+	map64_free(&w->stack_at);
 	map64_free(&w->metric_of);
 	row_window_free(old);
 }
@@ -357,6 +384,8 @@ void live_window_free(struct live_window *w)
 	map64_free(&w->thread_of);
 	map64_free(&w->stack_of);
 	map64_free(&w->frame_of);
+	map64_free(&w->frame_at);
+	map64_free(&w->stack_at);
 	map64_free(&w->metric_of);
 	map64_free(&w->process_of);
 	free(w);
@@ -368,11 +397,21 @@ void live_window_begin_anew(struct live_window *w)
 	begin_anew(w);
 }
 
+/* Numbers that a session has given up. */
+static void forget_numbers(struct live_window *w)
+{
+	if (w->stack_of.len > STACKS_MOST)
+		map64_free(&w->stack_of);
+	if (w->frame_of.len > FRAMES_MOST)
+		map64_free(&w->frame_of);
+}
+
 void live_window_take(struct live_window *w, const struct session_view *v)
 {
 	const struct feed_batch *b = v->batch;
 	if (is_full(w))
 		live_window_begin_anew(w);
+	forget_numbers(w);
 	if (w->overran || b->overruns)
 		w->gap_ns = b->upto_ns;
 	w->overran = b->overruns != 0;

@@ -24,6 +24,7 @@
 #define OPEN_NS	     30000000000ULL /* so long */
 #define STALE_NS     15000000000ULL /* without a row: a function is seen all the time again */
 #define PLACES	     WORK_PLACES
+#define LATE_NS	     ((PLACES - 1 - WORK_BURSTS) * SECOND_NS)
 #define THREADS	     (1 << 12)
 #define KERNELS_ALL  (1 << 12)
 #define OTHER	     "(other)"
@@ -53,11 +54,12 @@ struct live_work_thread {
 	size_t n, room;
 };
 
-/* The work of a function of a process, while it is not seen all the time: since its last row of
- * coverage. */
+/* A function that a process calls, and its work since the last row of coverage while it is not seen
+ * all the time. */
 struct live_work_wait {
 	uint32_t pid, probe;
-	uint64_t since_ns; /* when the first of it came; 0: there is none */
+	uint64_t called_ns; /* last */
+	uint64_t since_ns;  /* when the first of it came; 0: there is none */
 	double model[FLOPS_FORMATS];
 };
 
@@ -262,7 +264,7 @@ static void count_work(struct live_work *w, struct live_work_thread *t, const st
 		return;
 	}
 	call.at = place_of_format(t, c, &call.format);
-	wait_of(w, t->pid, c->probe); /* from here on the process is known to call it */
+	wait_of(w, t->pid, c->probe)->called_ns = now_ns;
 	double within = take_off(w, t, &call, now_ns);
 	if (work.model > within)
 		flops_of(w, t->pid, now_ns)->model[call.format] += work.model - within;
@@ -303,17 +305,30 @@ static void settle(struct live_work *w, uint32_t probe, double seen, uint64_t no
 	}
 }
 
+/* What was done within a gap is not known: where it was long, speeds begin behind it. */
+static void know(struct live_work *w, uint32_t probe, struct live_work_probe *p, bool was_covered,
+		 uint64_t now_ns)
+{
+	bool gap = was_covered && p->known_ns + LATE_NS < now_ns;
+	p->known_ns = now_ns;
+	for (size_t i = 0; gap && i < w->waits.len; i++)
+		if (w->waits.data[i].probe == probe)
+			flops_of(w, w->waits.data[i].pid, now_ns)->first_s = now_ns / SECOND_NS;
+}
+
 /* Of a part of the time that is too short, or in which there was no burst, the next row tells. */
 static void take_coverage(struct live_work *w, uint32_t probe, struct live_work_probe *p,
 			  const struct m_coverage *row, uint64_t now_ns)
 {
+	bool was_covered = p->covered;
 	bool first = !p->covered || row->on_ns < p->on_ns || row->off_ns < p->off_ns;
 	uint64_t on_ns = row->on_ns - p->on_ns, all_ns = on_ns + (row->off_ns - p->off_ns);
 	p->row_ns = now_ns;
 	if (!first && (all_ns < CLOSED_NS || (on_ns < ON_NS && all_ns < OPEN_NS)))
 		return;
 	p->seen = first || !all_ns ? 1 : (double)on_ns / (double)all_ns;
-	p->known_ns = p->seen > 0 ? now_ns : p->known_ns;
+	if (p->seen > 0)
+		know(w, probe, p, was_covered, now_ns);
 	p->covered = true;
 	p->on_ns = row->on_ns;
 	p->off_ns = row->off_ns;
@@ -518,15 +533,16 @@ static bool known_until(const struct live_work *w, uint32_t pid, uint64_t now_ns
 	*ret_in_bursts = false;
 	for (size_t i = 0; i < w->waits.len; i++) {
 		const struct live_work_wait *of = &w->waits.data[i];
-		if (of->pid != pid || !map64_get(&w->probe_of, of->probe, &at))
+		bool calls = of->since_ns || of->called_ns + PLACES * SECOND_NS > now_ns;
+		if (of->pid != pid || !calls || !map64_get(&w->probe_of, of->probe, &at))
 			continue;
 		const struct live_work_probe *p = &w->probes.data[at];
-		*ret_in_bursts |= p->covered;
+		*ret_in_bursts |= p->covered && p->seen < 1;
 		uint64_t ns = of->since_ns ? of->since_ns : p->covered ? p->known_ns : now_ns;
 		known_ns = ns < known_ns ? ns : known_ns;
 	}
 	*ret_s = known_ns / SECOND_NS;
-	return known_ns + (PLACES - 1 - WORK_BURSTS) * SECOND_NS >= now_ns;
+	return known_ns + LATE_NS >= now_ns;
 }
 
 bool live_work_speed(const struct live_work *w, uint32_t pid, uint64_t now_ns,

@@ -15,9 +15,8 @@
 #include "pipeline/readers.h"
 #include "symbolize/debuginfod.h"
 
-#define ALWAYS_ON_RINGS	  (32u << 20) /* of all CPUs */
-#define ALWAYS_ON_RING	  (2u << 20)  /* of one, at most */
-#define FIRST_STACK_SHIFT 3	      /* as for a busy job; a quiet one gets more stacks soon */
+#define ALWAYS_ON_RINGS	  (32u << 20)
+#define FIRST_STACK_SHIFT 3 /* as for a busy job; a quiet one gets more stacks soon */
 
 void session_say(const struct session *s, const char *fmt, ...)
 {
@@ -37,10 +36,7 @@ void session_say(const struct session *s, const char *fmt, ...)
 static uint32_t ring_bytes_of(const struct session_options *o)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
-	uint32_t ring = ALWAYS_ON_RINGS / (uint32_t)(cpus > 0 ? cpus : 1);
-	if (!o->always_on)
-		return 0;
-	return ring < ALWAYS_ON_RING ? ring : ALWAYS_ON_RING;
+	return o->always_on ? ALWAYS_ON_RINGS / (uint32_t)(cpus > 8 ? cpus : 8) : 0;
 }
 
 static struct tracer_options tracer_options_of(const struct session *s)

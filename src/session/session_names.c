@@ -163,7 +163,9 @@ static void take_frame(struct session_names *n, uint32_t number, const struct m_
 {
 	if (!n->frames)
 		n->frames = xcalloc(frames_of(n), sizeof(*n->frames));
-	n->frames[number % frames_of(n)] = (struct session_frame){*row, number + 1};
+	struct session_frame *to = &n->frames[number % frames_of(n)];
+	if (to->number <= number + 1) /* else a name that comes too late */
+		*to = (struct session_frame){*row, number + 1};
 }
 
 /* A stack's caller came before it. */

@@ -60,6 +60,13 @@ static void frame(struct feed_batch *b, uint32_t number, uint32_t name)
 	*vec_push(&b->numbers[ROW_FRAME]) = number;
 }
 
+static void native(struct feed_batch *b, uint32_t number, uint32_t name)
+{
+	*vec_push(&b->frames) = (struct m_frame){
+		.kind = FRAME_NATIVE, .name = name, .build_id = 1, .address = number};
+	*vec_push(&b->numbers[ROW_FRAME]) = number;
+}
+
 static void stack(struct feed_batch *b, uint32_t number, uint32_t parent, uint32_t of)
 {
 	*vec_push(&b->stacks) = (struct m_stack){.parent = parent, .frame = of};
@@ -218,19 +225,44 @@ static void frames_that_no_row_is_of_leave_nothing(void **state)
 	uint32_t first = text(&b, "?"), later = text(&b, "forward");
 	thread(&b, 1, 5, 5);
 	for (uint32_t i = 1; i <= 300000; i++) {
-		frame(&b, i, first);
+		native(&b, i, first);
 		stack(&b, i, 0, i);
 		if (i % 1000)
 			continue;
 		sample(&b, i, 1, i);
 		pass(&b, i);
-		frame(&b, i, later); /* its name has come */
+		native(&b, i, later); /* its name has come */
 		pass(&b, i);
 		const struct rec_tables *t = live_rows()->tables;
 		const struct m_sample last = only_sample(live_rows());
 		assert_string_equal(function_of(t, t->stacks.data[last.stack].frame), "forward");
 		assert_int_equal(t->frames.len, i / 1000);
 	}
+	end();
+}
+
+/* A session that keeps nothing gives places and stacks new numbers: in the window they stay. */
+static void new_numbers_are_of_the_same_rows(void **state)
+{
+	(void)state;
+	struct feed_batch b = {0};
+	begin(1 << 20);
+	text(&b, "");
+	uint32_t outer = text(&b, "main"), inner = text(&b, "train");
+	thread(&b, 1, 5, 5);
+	for (uint32_t i = 0; i < 20; i++) {
+		frame(&b, 2 * i, outer);
+		frame(&b, 2 * i + 1, inner);
+		stack(&b, 1000 + 2 * i, 0, 2 * i);
+		stack(&b, 1001 + 2 * i, 1000 + 2 * i, 2 * i + 1);
+		sample(&b, i + 1, 1, 1001 + 2 * i);
+		pass(&b, i + 1);
+	}
+	const struct rec_tables *t = live_rows()->tables;
+	assert_int_equal(t->frames.len, 2);
+	assert_int_equal(t->stacks.len, 3); /* the first is none */
+	const struct m_sample last = only_sample(live_rows());
+	assert_string_equal(function_of(t, t->stacks.data[last.stack].frame), "train");
 	end();
 }
 
@@ -288,6 +320,7 @@ int main(void)
 		cmocka_unit_test(the_oldest_rows_of_any_kind_go),
 		cmocka_unit_test(threads_that_are_gone_leave_nothing),
 		cmocka_unit_test(frames_that_no_row_is_of_leave_nothing),
+		cmocka_unit_test(new_numbers_are_of_the_same_rows),
 		cmocka_unit_test(processes_that_have_ended_leave_nothing),
 		cmocka_unit_test(those_that_were_there_before_have_joined),
 	};

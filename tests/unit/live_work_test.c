@@ -577,6 +577,9 @@ static void a_budget_that_leaves_no_burst(void **unused)
 	assert_true(isnan(speed()));
 	rows_without_calls(62, true);
 	assert_true(speed() == 0);
+	rows_without_calls(40, false); /* what is done behind a gap is not spread over it */
+	seconds_of(6, hundred_products, MM, 0.25);
+	assert_true(fabs(speed() / (400 * FLOP) - 1) < 0.3);
 }
 
 /* Of a hundred convolutions with a product in each a half is seen, all products are, and as many

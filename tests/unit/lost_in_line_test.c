@@ -132,6 +132,23 @@ static void the_line_beyond_what_is_usual(void **state)
 	line_times_free(&l);
 }
 
+/* A session that keeps nothing gives a place another number: what is usual of it goes on. */
+static void a_line_is_its_place(void **state)
+{
+	(void)state;
+	struct line_times l = {0};
+	struct anomaly_line line;
+	for (uint64_t n = 0; n < 600; n++) {
+		struct detect_line at = forward;
+		at.frame += n >= 300 ? 1000 : 0;
+		line_times_add(&l, 7, &at, n * 100 * MS, 100 * MS);
+	}
+	assert_int_equal(l.totals.len, 1);
+	assert_false(line_times_most(&l, 7, 35 * S, 40 * S, &line) &&
+		     line.ns > 1.1 * line.usual_ns);
+	line_times_free(&l);
+}
+
 static void memory_is_bounded(void **state)
 {
 	(void)state;
@@ -156,6 +173,7 @@ int main(void)
 		cmocka_unit_test(lost_in_calls_stays),
 		cmocka_unit_test(less_than_half_says_nothing),
 		cmocka_unit_test(the_line_beyond_what_is_usual),
+		cmocka_unit_test(a_line_is_its_place),
 		cmocka_unit_test(memory_is_bounded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
