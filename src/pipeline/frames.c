@@ -280,7 +280,13 @@ void frames_forget_codes(struct pipeline *p, size_t most)
 
 void frames_forget_codes_of(struct pipeline *p, const struct map64 *gone)
 {
-	keep_codes(p, 0, gone);
+	const struct frames *f = p->frames;
+	uint64_t process;
+	size_t i = 0;
+	while (i < f->codes.len && !map64_get(gone, f->codes.data[i].tgid, &process))
+		i++;
+	if (i < f->codes.len)
+		keep_codes(p, 0, gone);
 }
 
 static void forget_lines(struct frames *f)

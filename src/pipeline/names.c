@@ -153,7 +153,12 @@ static void keep_codes(struct pipeline *p, uint64_t since, const struct map64 *g
 
 void codes_forget_of(struct pipeline *p, const struct map64 *gone)
 {
-	keep_codes(p, 0, gone);
+	uint64_t process;
+	size_t i = 0;
+	while (i < p->code_ids.len && !map64_get(gone, p->code_ids.data[i].tgid, &process))
+		i++;
+	if (i < p->code_ids.len) /* most processes that end had none */
+		keep_codes(p, 0, gone);
 }
 
 void codes_forget(struct pipeline *p, size_t most)

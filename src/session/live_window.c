@@ -79,9 +79,10 @@ static uint64_t key_of_frame(uint32_t number, const struct m_frame *f)
 static uint32_t frame_of(struct live_window *w, uint32_t number, const struct m_frame *row)
 {
 	struct rec_tables *t = row_window_tables(w->rows);
-	uint64_t place, key = key_of_frame(number, row);
+	uint64_t place;
 	if (map64_get(&w->frame_of, number, &place))
 		return (uint32_t)place;
+	uint64_t key = key_of_frame(number, row);
 	if (!map64_get(&w->frame_at, key, &place)) {
 		place = t->frames.len;
 		*vec_push(&t->frames) = *row;
