@@ -1,10 +1,11 @@
 /* stacks.c - the tree of stacks, and the samples that refer to it. Frames are in frames.c.
  *
  * Of the tree two generations are known: when the newer one is full the older one is forgotten. A
- * stack that is met again moves to the newer one, as rows of their own. The programs remember half as
- * many stacks as a generation may have, so that one which they do not tell again is still known here;
- * but one of deep stacks that are all new is full sooner, and what is forgotten so is counted. A
- * recording has every frame once; where nothing is kept, a generation of stacks has its own. */
+ * stack that is met again moves to the newer one, as rows of their own. The programs remember half
+ * as many stacks as a generation may have, so that one which they do not tell again is still known
+ * here; but one of deep stacks that are all new is full sooner, and what is forgotten so is
+ * counted. A recording has every frame once; where nothing is kept, a generation of stacks has its
+ * own. */
 #include "pipeline/stacks.h"
 
 #include <string.h>
