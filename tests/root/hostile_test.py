@@ -118,7 +118,8 @@ def _(t):
         time.sleep(3)
         rec.send_signal(signal.SIGINT)
         rec.wait(timeout=20)
-        t.kill(job)
+        job.terminate()
+        job.wait(timeout=20)
 
 
 def children(pid):

@@ -189,6 +189,7 @@ def main():
     os.chmod(folder, 0o777)
     starts(command, 0.5)
     attacker = start_attacker(kind, folder)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the folder goes then, too
     try:
         time.sleep(1 if kind == "mappings" else 0.3)
         took = starts(command, seconds)
