@@ -15,6 +15,7 @@
 
 #define SIGNATURES_FOR_A_KEY 8 /* of the most: beyond them all are forgotten */
 #define PROBES_MOST	     (1u << 20)
+#define OPERATOR	     "aten::" /* how PyTorch's own are called */
 
 struct known_key {
 	enum detect_layer layer;
@@ -32,6 +33,7 @@ struct detect_keys {
 	VEC(struct key_plan) plans;  /* by probe */
 	struct map64 by_signature;   /* -> number, size << 32 */
 	struct key_nccl_state *nccl;
+	struct key_within *within;
 	struct detect_layers layers;
 };
 
@@ -41,6 +43,7 @@ struct detect_keys *detect_keys_new(uint32_t most, enum detect_keys_depth depth)
 	k->most = most;
 	k->depth = depth;
 	k->nccl = key_nccl_new();
+	k->within = key_within_new();
 	vec_push(&k->known);
 	return k;
 }
@@ -50,7 +53,9 @@ void detect_keys_forget_rows(struct detect_keys *k)
 	vec_free(&k->plans);
 	map64_free(&k->by_signature);
 	key_nccl_free(k->nccl);
+	key_within_free(k->within);
 	k->nccl = key_nccl_new();
+	k->within = key_within_new();
 }
 
 void detect_keys_thread_gone(struct detect_keys *k, uint32_t pid, uint32_t tid)
@@ -69,6 +74,7 @@ void detect_keys_free(struct detect_keys *k)
 	vec_free(&k->plans);
 	map64_free(&k->by_signature);
 	key_nccl_free(k->nccl);
+	key_within_free(k->within);
 	free(k);
 }
 
@@ -163,6 +169,7 @@ static void plan_arg(struct key_plan *plan, const struct m_probe *p, int i, cons
 		add_part(plan, i, PART_BYTES);
 	} else if (type == ARG_TYPE_SHAPE) {
 		add_part(plan, i, PART_SHAPE);
+		plan->shaped = true;
 	} else if (type == ARG_TYPE_DIM3 && !strcmp(name, "grid")) {
 		add_part(plan, i, PART_GRID);
 	} else if (plan->layer == DETECT_CUDA && type == ARG_TYPE_I64 && !strcmp(name, "kind")) {
@@ -204,6 +211,8 @@ static void plan_make(struct detect_layers *layers, struct key_plan *plan,
 	}
 	for (int i = 0; i < p.nargs && i < MODEL_MAX_ARGS; i++)
 		plan_arg(plan, &p, i, names->string(names->ctx, p.arg_names[i]));
+	plan->borrows = !plan->shaped &&
+			!strncmp(names->string(names->ctx, p.name), OPERATOR, strlen(OPERATOR));
 	if (layer != DETECT_NCCL)
 		return;
 	char role[32];
@@ -238,7 +247,8 @@ static uint64_t part_value(const struct key_part *p, uint64_t value)
 	return p->how == PART_GRID ? size_step(grid_blocks(value)) : value;
 }
 
-static uint64_t signature(const struct key_plan *plan, const struct m_call *c, int32_t ranks)
+static uint64_t signature(const struct key_plan *plan, const struct m_call *c, int32_t ranks,
+			  const struct key_shapes *borrowed)
 {
 	uint64_t h = mix(c->probe, (uint64_t)ranks);
 	if (plan->name_arg >= 0 && plan->name_arg < c->nargs)
@@ -246,24 +256,32 @@ static uint64_t signature(const struct key_plan *plan, const struct m_call *c, i
 	for (uint8_t i = 0; i < plan->parts_len; i++)
 		if (plan->parts[i].arg < c->nargs)
 			h = mix(h, part_value(&plan->parts[i], c->args[plan->parts[i].arg]));
+	for (uint32_t i = 0; borrowed && i < borrowed->n; i++)
+		h = mix(h, borrowed->shape[i]);
 	return h;
 }
 
+static uint64_t mix_shape(uint64_t hash, uint64_t shape)
+{
+	for (int d = 0; d < SHAPE_DIMS; d++)
+		hash = mix(hash, size_step(shape_size(shape, d)));
+	return hash;
+}
+
 /* What tells the size, the same in every recording; 0 none. */
-static uint32_t size_of(const struct key_plan *plan, const struct m_call *c, uint32_t function)
+static uint32_t size_of(const struct key_plan *plan, const struct m_call *c, uint32_t function,
+			const struct key_shapes *borrowed)
 {
 	uint64_t h = function;
-	bool any = false;
+	bool any = borrowed != NULL;
+	for (uint32_t i = 0; borrowed && i < borrowed->n; i++)
+		h = mix_shape(h, borrowed->shape[i]);
 	for (uint8_t i = 0; i < plan->parts_len; i++) {
 		const struct key_part *p = &plan->parts[i];
 		if (p->arg >= c->nargs || p->how == PART_STRING || p->how == PART_COPY_KIND)
 			continue;
 		uint64_t value = part_value(p, c->args[p->arg]);
-		if (p->how == PART_SHAPE)
-			for (int d = 0; d < SHAPE_DIMS; d++)
-				h = mix(h, size_step(shape_size(value, d)));
-		else
-			h = mix(h, value);
+		h = p->how == PART_SHAPE ? mix_shape(h, value) : mix(h, value);
 		any = true;
 	}
 	return any ? (uint32_t)(h >> 32) | 1 : 0;
@@ -299,13 +317,19 @@ struct detect_keyed detect_keys_call(struct detect_keys *k, const struct detect_
 		if (plan->nccl)
 			key_nccl_call(k->nccl, names, plan, c);
 	}
-	uint64_t sign = signature(plan, c, ranks);
+	if (plan->shaped)
+		key_within_call(k->within, plan, c);
+	const struct key_shapes *borrowed = plan->borrows ? key_within_of(k->within, c) : NULL;
+	uint64_t sign = signature(plan, c, ranks, borrowed);
 	if (map64_get(&k->by_signature, sign, &packed))
 		return keyed(k, packed);
 	struct key_text t = {0};
 	key_text_call(&t, names, plan, c, ranks, k->depth);
+	if (borrowed && k->depth == KEYS_WHOLE)
+		key_text_shapes(&t, borrowed);
 	uint32_t number = number_of_event(k, (enum detect_layer)plan->layer, &t);
-	return remember(k, sign, number, size_of(plan, c, k->known.data[number].function));
+	return remember(k, sign, number,
+			size_of(plan, c, k->known.data[number].function, borrowed));
 }
 
 /* Waits are told by the calls that wait. */

@@ -6,7 +6,8 @@
  *           "kernel KERNEL 2^7 blocks", "copy HtoD pinned 2^20", "set 2^10", "graph"
  *           (from "kernel" on: spans of the GPU; NCCL's kernels belong to nccl)
  *   python  "function (file.py:12)" (the file's last part), "import torch", "gc"
- *   torch   "aten::addmm [128,768][768,3072]" (shapes where the recording has them)
+ *   torch   "aten::addmm [128,768][768,3072]" (shapes where the recording has them; of an operator
+ *           without any those of the last one that it called: "aten::linear [128,768][768,3072]")
  *   nccl    "ncclAllReduce 2^22 of 4" (bytes, ranks of the communicator),
  *           "kernel ncclDevKernel_AllReduce_Sum_f32_RING_LL 2^22" (bytes of the call around the
  *           launch, where that is known, else blocks)

@@ -5,6 +5,14 @@
 #include "base/strtab.h"
 #include "detect/keys.h"
 
+#define SHAPES_MOST 4 /* of a call that count */
+
+/* Shapes of a call, as shape_dims and shape_size read them. */
+struct key_shapes {
+	uint32_t n;
+	uint64_t shape[SHAPES_MOST];
+};
+
 /* How a value takes part in a key. */
 enum key_part_how {
 	PART_BYTES,
@@ -28,6 +36,8 @@ struct key_plan {
 	uint8_t name_type;
 	int8_t bytes_arg, comm_arg; /* of NCCL's calls, -1 none */
 	uint8_t nccl;		    /* enum key_nccl */
+	bool shaped;		    /* shapes are among its parts */
+	bool borrows; /* an operator without: has those of one that was called within it */
 	uint8_t parts_len;
 	struct key_part parts[MODEL_MAX_ARGS];
 };
@@ -74,6 +84,8 @@ void key_text_printf(struct key_text *t, const char *fmt, ...)
 void key_text_call(struct key_text *t, const struct detect_names *names,
 		   const struct key_plan *plan, const struct m_call *c, int32_t ranks,
 		   enum detect_keys_depth depth);
+/* After that, of a call that borrows. */
+void key_text_shapes(struct key_text *t, const struct key_shapes *shapes);
 /* bytes: of the collective that a kernel belongs to, 0 unknown. */
 void key_text_gpu_span(struct key_text *t, const struct detect_names *names,
 		       const struct m_gpu_span *s, uint64_t bytes, enum detect_keys_depth depth);
@@ -83,6 +95,16 @@ bool key_text_is_device(const char *text);
 /* Functions of Python with "save" in their names in the files that write checkpoints: of
  * torch.save, of torch.distributed.checkpoint, of safetensors. */
 bool key_text_saves(enum detect_layer layer, const char *text);
+
+/* ---- keys_within.c: shapes of what was called within a call ---- */
+
+struct key_within;
+struct key_within *key_within_new(void);
+void key_within_free(struct key_within *w);
+/* A call of a plan that has shapes. */
+void key_within_call(struct key_within *w, const struct key_plan *plan, const struct m_call *c);
+/* Those of the last one that was made within this call; NULL: none was. */
+const struct key_shapes *key_within_of(const struct key_within *w, const struct m_call *c);
 
 /* ---- keys_nccl.c: which collective a kernel belongs to, how many ranks it has ---- */
 

@@ -181,6 +181,14 @@ void key_text_call(struct key_text *t, const struct detect_names *names,
 		key_text_printf(t, " of %d", ranks);
 }
 
+void key_text_shapes(struct key_text *t, const struct key_shapes *shapes)
+{
+	for (uint32_t i = 0; i < shapes->n; i++) {
+		key_text_add(t, i ? "" : " ");
+		add_shape(t, shapes->shape[i]);
+	}
+}
+
 /* ---- spans of the GPU ---- */
 
 /* CUpti_ActivityMemcpyKind of cupti_activity.h. */

@@ -109,6 +109,44 @@ static void calls_have_texts(void **state)
 	assert_int_equal(detect_keys_count(keys), 7);
 }
 
+static uint32_t operator_at(enum fake_probe probe, uint32_t thread, uint64_t start_ns, uint64_t ns,
+			    uint64_t rows)
+{
+	struct m_call c = fake_call(probe, thread, start_ns, ns);
+	if (probe == FAKE_OPERATOR) {
+		c.args[0] = shape2(rows, 64);
+		c.args[1] = shape2(64, 64);
+	} else {
+		c.nargs = 0;
+	}
+	return detect_keys_call(keys, &names, &c).number;
+}
+
+/* aten::linear takes as long as the aten::mm that it calls. */
+static void an_operator_has_the_shapes_of_what_it_calls(void **state)
+{
+	(void)state;
+	fake.probes[FAKE_INSTANT].name = fake_string(&fake, "aten::linear");
+	fake.probes[FAKE_INSTANT].nargs = 0;
+	fake.probes[FAKE_INSTANT].name_arg = -1;
+	operator_at(FAKE_OPERATOR, 0, 1000, 10, 128);
+	uint32_t small = operator_at(FAKE_INSTANT, 0, 990, 30, 0);
+	expect_key(small, DETECT_TORCH, "aten::linear [128,64][64,64]", "aten::linear");
+	operator_at(FAKE_OPERATOR, 0, 2000, 10, 512);
+	uint32_t large = operator_at(FAKE_INSTANT, 0, 1990, 30, 0);
+	expect_key(large, DETECT_TORCH, "aten::linear [512,64][64,64]", "aten::linear");
+	operator_at(FAKE_OPERATOR, 0, 3000, 10, 128);
+	assert_int_equal(operator_at(FAKE_INSTANT, 0, 2990, 30, 0), small);
+	/* not what was called before it, or by another thread meanwhile */
+	uint32_t plain = operator_at(FAKE_INSTANT, 0, 3030, 30, 0);
+	expect_key(plain, DETECT_TORCH, "aten::linear", "aten::linear");
+	operator_at(FAKE_OPERATOR, 1, 4000, 10, 128);
+	assert_int_equal(operator_at(FAKE_INSTANT, 0, 3990, 30, 0), plain);
+	operator_at(FAKE_OPERATOR, 0, 5000, 10, 128);
+	operator_at(FAKE_OPERATOR, 256, 5001, 10, 512); /* the same place */
+	assert_int_equal(operator_at(FAKE_INSTANT, 0, 4990, 30, 0), plain);
+}
+
 /* Pointers are no part of a key, sizes are one by their powers. */
 static void what_is_alike_has_one_number(void **state)
 {
@@ -348,6 +386,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(calls_have_texts, begin, end),
 		cmocka_unit_test_setup_teardown(named_layers_have_keys, begin, end),
+		cmocka_unit_test_setup_teardown(an_operator_has_the_shapes_of_what_it_calls, begin,
+						end),
 		cmocka_unit_test_setup_teardown(what_is_alike_has_one_number, begin, end),
 		cmocka_unit_test_setup_teardown(spans_have_texts, begin, end),
 		cmocka_unit_test_setup_teardown(collectives_tell_their_kernels, begin, end),
