@@ -35,7 +35,7 @@ __u32 exclusions;		     /* how often excluded, or a value of targets, changed */
 __u64 guard_failures;		     /* exceptions that could not be prepared for */
 __u32 stack_shift;		     /* calls' chances of a stack are halved so often */
 bool frozen;			     /* record nothing, leave open calls as they are */
-bool calls_closed;		     /* no call is begun or ended: bursts (--burst) are off */
+bool calls_closed;		     /* no call is begun or ended: bursts are off, or not all is on */
 bool replacing;			     /* places may have two links for a moment */
 bool bursts_closed;		     /* places that are on in bursts begin no call any more */
 __u64 times_left_ns[TIMES_LEFT];     /* when a budget took places off, the last such times */

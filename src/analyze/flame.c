@@ -88,16 +88,9 @@ uint64_t flame_start_ns(const struct rec_tables *t)
 	return start;
 }
 
-/* Where eacgm was killed, the last row is the best that is known. */
-static uint64_t end_ns(const struct rec_tables *t)
-{
-	uint64_t end = flame_meta_number(t, "end_monotonic_ns");
-	return end ? end : t->last_ns;
-}
-
 static void set_times(struct flame_job *job)
 {
-	uint64_t start = flame_start_ns(job->t), end = end_ns(job->t);
+	uint64_t start = flame_start_ns(job->t), end = rec_end_ns(job->t);
 	const struct flame_options *o = job->o;
 	job->from_ns = o->from_ns ? start + o->from_ns : 0;
 	job->to_ns = o->to_ns ? start + o->to_ns : UINT64_MAX;

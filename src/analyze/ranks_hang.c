@@ -9,33 +9,6 @@
 
 /* ---- how long members were seen ---- */
 
-/* 0 = none. */
-static uint64_t meta_number(const char *text)
-{
-	return text && *text >= '0' && *text <= '9' ? strtoull(text, NULL, 10) : 0;
-}
-
-/* When each source's recording ended; of a recording that was not merged there is one. */
-static uint64_t *source_ends(const struct rec_tables *t)
-{
-	size_t n = t->sources.len ? t->sources.len : 1;
-	uint64_t *ends = xcalloc(n, sizeof(*ends));
-	uint64_t all = meta_number(rec_meta(t, "end_monotonic_ns"));
-	for (size_t i = 0; i < t->metas.len; i++) {
-		const char *key = strtab_get(&t->strings, t->metas.data[i].key, NULL);
-		unsigned source;
-		int len = 0;
-		if (sscanf(key, "source_%u_end_monotonic_ns%n", &source, &len) == 1 && len &&
-		    !key[len] && source < t->sources.len)
-			ends[source] =
-				meta_number(strtab_get(&t->strings, t->metas.data[i].value, NULL));
-	}
-	for (size_t i = 0; i < n; i++)
-		if (!ends[i])
-			ends[i] = all ? all : t->last_ns;
-	return ends;
-}
-
 static uint64_t process_end(const struct ranks *r, uint32_t pid)
 {
 	const struct m_process *p = process_index_row(&r->processes, pid);
@@ -44,7 +17,7 @@ static uint64_t process_end(const struct ranks *r, uint32_t pid)
 
 static void find_ends(struct ranks *r)
 {
-	uint64_t *ends = source_ends(r->tables);
+	uint64_t *ends = rec_source_ends(r->tables);
 	for (size_t k = 0; k < r->members.len; k++) {
 		const struct rank_member *m = &r->matching.members.data[k];
 		struct ranks_member *ret = &r->members.data[k];

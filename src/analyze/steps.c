@@ -169,7 +169,8 @@ static void find_bounds(struct steps_finder *f, uint32_t pid)
 	const struct m_process *row = process_index_row(&f->index, pid);
 	f->exited = row && row->end_ns;
 	f->joined_ns = row && row->joined ? row->start_ns : 0;
-	f->last_ns = f->exited ? row->end_ns : f->t->last_ns;
+	f->last_ns = f->exited ? row->end_ns
+			       : f->ends[row && row->source < f->t->sources.len ? row->source : 0];
 }
 
 /* Whether calls of one that started it, or who started that, were counted: of a worker that lived
@@ -336,12 +337,14 @@ static void find_steps(void *ctx)
 {
 	struct steps_finder *f = ctx;
 	process_index_make(&f->index, f->t);
+	f->ends = rec_source_ends(f->t);
 	take_processes(f);
 	find_loaders(f);
 	find_main(f->ret);
 	f->ret->counted = f->in.counted.len;
 	steps_input_free(&f->in);
 	process_index_free(&f->index);
+	free(f->ends);
 	free(f);
 }
 

@@ -172,8 +172,10 @@ static void ask_ends(struct cutter *c, size_t least)
 
 	size_t first = c->anchors[0], last = c->anchors[c->n - 1];
 	size_t tail = same_at_end(c, 0, first), head = same_at_begin(c, last, c->t->len);
-	/* What is as usual up to the recording's very beginning or end was cut by that. */
-	if (tail < first)
+	/* What is as usual up to the recording's very beginning or end was cut by that. A recording
+	 * that came into the midst of a step begins within an operation: what that calls is there
+	 * without it, and says nothing of where steps begin. */
+	if (tail < first && !(c->t->joined && first - tail < c->len))
 		vote(c, c->len - tail, c->len, 2);
 	else if (c->t->began)
 		vote(c, c->len - first, c->len - first, 3);

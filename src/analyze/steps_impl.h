@@ -179,6 +179,7 @@ struct steps_finder {
 	struct steps_input in;
 	const struct rec_tables *t;
 	struct process_index index;
+	uint64_t *ends;	  /* of the recordings, by source */
 	uint32_t *by_pid; /* threads, those of a process together, in their order */
 	/* Of the process in hand. */
 	const uint32_t *own; /* of by_pid */
@@ -186,7 +187,7 @@ struct steps_finder {
 	struct steps_process *process;
 	uint64_t *launches; /* starts, in order */
 	size_t launches_len;
-	uint64_t last_ns; /* of the recording, or when the process ended */
+	uint64_t last_ns; /* when recording ended, or the process */
 	bool exited;
 	uint64_t joined_ns; /* since when it is traced, where it ran before; or 0 */
 };

@@ -77,3 +77,9 @@ const char *rec_enum_name(const struct rec_tables *t, uint32_t type, int64_t val
 
 /* The value of a meta key, or NULL. */
 const char *rec_meta(const struct rec_tables *t, const char *key);
+
+/* When recording ended, ns of CLOCK_MONOTONIC. One that was not closed ends with its last row. */
+uint64_t rec_end_ns(const struct rec_tables *t);
+/* The same of each source of a merged recording, by its index; of any other there is one. The
+ * caller frees it. */
+uint64_t *rec_source_ends(const struct rec_tables *t);

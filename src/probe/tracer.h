@@ -163,8 +163,9 @@ int tracer_open_waits(struct tracer *t, void (*visit)(void *ctx, const struct re
  * rings. */
 int tracer_end_waits(struct tracer *t, struct err *e);
 
-/* Bursts. Whether calls are recorded is a flag, which holds at once: off, no call is begun or ended
- * any more, and those that are open are visited, as by tracer_open_calls, and void. */
+/* Bursts, and the beginning. Whether calls are recorded is a flag, which holds at once: off, no
+ * call is begun or ended any more, and those that are open are visited, as by tracer_open_calls,
+ * and void. */
 void tracer_calls_off(struct tracer *t, void (*visit)(void *ctx, const struct rec_call *c),
 		      void *ctx, struct err *e);
 void tracer_calls_on(struct tracer *t);

@@ -73,11 +73,10 @@ static void make_losses(struct report *r)
 	map64_free(&place_of);
 }
 
-/* Where eacgm was killed the last row is the best that is known. */
 static uint64_t end_ns(const struct rec_tables *t)
 {
-	uint64_t end = report_number(t, "end_monotonic_ns");
-	return end && end >= report_number(t, "start_monotonic_ns") ? end : t->last_ns;
+	uint64_t end = rec_end_ns(t);
+	return end >= report_number(t, "start_monotonic_ns") ? end : t->last_ns;
 }
 
 static uint64_t duration_from(const struct rec_tables *t, uint64_t start_ns)

@@ -195,6 +195,7 @@ void follow_end(struct session *s)
 {
 	struct err e = {0};
 	tracer_freeze(s->tracer);
+	s->end_ns = monotonic_ns();
 	if (nobody_lives(s))
 		tracer_detach(s->tracer);
 	attacher_stop(s);

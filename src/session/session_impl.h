@@ -165,7 +165,7 @@ struct session {
 	struct err call_costs_error;	  /* why they are not known */
 	_Atomic uint64_t running_cost_ns; /* so far: running_cost.h */
 	_Atomic uint64_t held_until_ns;	  /* what a budget has on is to stay so: session_live.h */
-	uint64_t start_ns;
+	uint64_t start_ns, end_ns;	  /* end: no call counts any more */
 	bool started;
 	bool guard_failed;
 	atomic_bool stop_asked;

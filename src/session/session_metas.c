@@ -155,7 +155,7 @@ void metas_end(struct session *s)
 {
 	struct tracer_stats st;
 	tracer_stats(s->tracer, &st);
-	write_number(s, "end_monotonic_ns", monotonic_ns());
+	write_number(s, "end_monotonic_ns", s->end_ns);
 	tell_used(s);
 	write_costs(s);
 	pipeline_meta(s->pipeline, "attach_method", "%s", attach_method_name(st.method));

@@ -826,6 +826,42 @@ static void a_job_that_was_joined(void **state)
 	done(&j, &s);
 }
 
+/* It begins within an operation: of that there is only what it calls. Nothing else tells where
+ * steps of this kind begin but a value that is read. */
+static void evaluation_that_was_joined(void **state)
+{
+	(void)state;
+	struct job j = created(false);
+	rec_put_process(j.w,
+			&(struct m_process){.pid = 10, .start_ns = 1, .rank = -1, .joined = true});
+	play(&j, "addmm relu linear relu linear argmax item ( ");
+	play_often(&j, 15, "embedding linear relu linear relu linear argmax item | ");
+	struct steps s = found(&j);
+	check_loop(&j, &s.processes.data[0], &s.processes.data[0].loops.data[0], 0, 15);
+	done(&j, &s);
+}
+
+/* Rows that are written behind its end, of waits that had not ended, are of no time in which the
+ * job did nothing. */
+static void recording_that_ended_within_an_update(void **state)
+{
+	char text[32];
+	(void)state;
+	struct job j = created(false);
+	play(&j, SETUP "( ");
+	play_often(&j, 15, FORWARD "backward " UPDATE "| ");
+	j.begins = false;
+	play(&j, FORWARD "backward mul_ add_ ");
+	snprintf(text, sizeof(text), "%lu", j.now);
+	rec_put_meta(j.w, "end_monotonic_ns", text);
+	process_put(&j, 2, 1, false);
+	j.now += 100 * GAP;
+	play(&j, "relu ");
+	struct steps s = found(&j);
+	check_loop(&j, &s.processes.data[0], &s.processes.data[0].loops.data[0], 0, 15);
+	done(&j, &s);
+}
+
 /* Probes were off for a while: no step is told that reaches into it. */
 static void what_is_not_traced_is_no_slow_step(void **state)
 {
@@ -1033,6 +1069,8 @@ int main(void)
 		cmocka_unit_test(launches_of_tokens),
 		cmocka_unit_test(cut_recordings),
 		cmocka_unit_test(a_job_that_was_joined),
+		cmocka_unit_test(evaluation_that_was_joined),
+		cmocka_unit_test(recording_that_ended_within_an_update),
 		cmocka_unit_test(what_is_not_traced_is_no_slow_step),
 		cmocka_unit_test(counted_calls_have_no_steps),
 		cmocka_unit_test(what_one_with_counted_calls_started_has_no_steps),
