@@ -15,7 +15,10 @@
 #include "incident/causes_owners.h"
 
 /* What could be anything is told where nothing says more: it counts so much of what it explains. */
-#define GENERAL		0.6
+#define GENERAL 0.6
+/* All code runs some tenths slower for seconds where neighbours work, whatever else is the matter:
+ * beside what is named that counts so much of what it explains. */
+#define SPREAD_CLAIM	0.5
 #define LEAST_SHARE	0.15 /* of the excess: a cause that explains less is none */
 #define MORE_CALLS	1.3  /* times as many: more often than usual */
 #define CALLS_A_STEP	10   /* so many more make a step launch-bound */
@@ -500,21 +503,33 @@ void cause_explains(double ret[CAUSE_COUNT], const struct evidence *e)
 	}
 }
 
-static void choose(struct cause_found *ret, const struct evidence *e)
+/* By how much of the excess it is chosen. */
+static double claim(unsigned cause, double explained_ns)
 {
-	double explains[CAUSE_COUNT];
+	return cause == CAUSE_MEM_BANDWIDTH ? SPREAD_CLAIM * explained_ns : explained_ns;
+}
+
+/* Returns how far the cause is from the next one: 1, there is no other; 0, they claim as much. */
+static double choose(struct cause_found *ret, const struct evidence *e)
+{
+	double explains[CAUSE_COUNT], most = 0, next = 0;
 	cause_explains(explains, e);
 	for (unsigned c = 0; c < CAUSE_COUNT; c++) {
-		if (explains[c] > ret->explained_ns) {
+		double claimed = claim(c, explains[c]);
+		if (claimed > most) {
 			ret->runner_up = ret->cause;
 			ret->runner_up_ns = ret->explained_ns;
 			ret->cause = (enum cause)c;
 			ret->explained_ns = explains[c];
-		} else if (explains[c] > ret->runner_up_ns) {
+			next = most;
+			most = claimed;
+		} else if (claimed > next) {
 			ret->runner_up = (enum cause)c;
 			ret->runner_up_ns = explains[c];
+			next = claimed;
 		}
 	}
+	return most > 0 ? 1 - next / most : 0;
 }
 
 /* Why the rank that was waited for was late: as of an incident of its own, by what is known of it.
@@ -551,9 +566,8 @@ void cause_find(struct cause_found *ret, const struct evidence *e)
 {
 	double excess = evidence_excess(e);
 	*ret = (struct cause_found){.cause = CAUSE_UNKNOWN, .runner_up = CAUSE_UNKNOWN};
-	choose(ret, e);
+	double apart = choose(ret, e);
 	double share = excess > 0 ? fmin(1, ret->explained_ns / excess) : 0;
-	double apart = ret->explained_ns > 0 ? 1 - ret->runner_up_ns / ret->explained_ns : 0;
 	ret->confidence = confidence(share * (0.5 + 0.5 * apart));
 	causes_culprit(&ret->culprit, ret->cause, e);
 	uint32_t late = ret->culprit.kind == CULPRIT_RANK ? causes_latest(e) : 0;

@@ -273,6 +273,22 @@ static void slower_lines_around_calls(void **state)
 
 /* Each call is longer, since the thread has no CPU, or its code is slower, wherever it is; what a
  * line has more than that is no call's. */
+/* Neighbours make all code some tenths slower beside whatever else is the matter. */
+static void slower_alike_gives_way_to_what_is_named(void **state)
+{
+	(void)state;
+	part(BLAME_SPREAD, VIA_ITSELF, 637, 0);
+	part(BLAME_GIL, VIA_ITSELF, 354, 0);
+	struct cause_found f = is(CAUSE_PYTHON_GIL);
+	assert_int_equal(f.runner_up, CAUSE_MEM_BANDWIDTH);
+	vec_free(&e.blame.parts);
+	e.blame.whole_ns = e.blame.usual_ns;
+	part(BLAME_SPREAD, VIA_ITSELF, 800, 0);
+	part(BLAME_GIL, VIA_ITSELF, 180, 0);
+	f = is(CAUSE_MEM_BANDWIDTH);
+	assert_int_equal(f.runner_up, CAUSE_PYTHON_GIL);
+}
+
 static void all_calls_longer_alike(void **state)
 {
 	(void)state;
@@ -1053,6 +1069,7 @@ int main(void)
 		T(a_call_that_became_slower),
 		T(more_calls_are_none_that_became_slower),
 		T(slower_lines_around_calls),
+		T(slower_alike_gives_way_to_what_is_named),
 		T(all_calls_longer_alike),
 		T(calls_that_wait_for_the_gpu_are_the_gpus),
 		T(data_checkpoints_collections),
