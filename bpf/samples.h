@@ -4,6 +4,7 @@
  * and at which stack a thread does not run. Has the scheduler's tracepoints, also for waits.h. */
 #pragma once
 
+#include "fixed_work.h"
 #include "hold.h"
 #include "spending.h"
 #include "stack.h"
@@ -136,8 +137,10 @@ int on_cpu_clock(struct bpf_perf_event_data *ctx)
 	if (!tgid || frozen || !is_followed(tgid))
 		return 0;
 	__u64 began_ns = bpf_ktime_get_ns();
-	if (taken)
+	if (taken) {
 		take_tick(ctx, pid_tgid);
+		time_fixed_work(tgid);
+	}
 	spend(SPENT_TICKS, began_ns);
 	return 0;
 }

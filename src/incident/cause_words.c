@@ -68,6 +68,10 @@ static const struct cause_text texts[CAUSE_COUNT] = {
 	[CAUSE_CPU_STOLEN] = {"other virtual machines took the cores",
 			      "Ask for dedicated cores, or move the job to another host: nothing "
 			      "in this machine can mend it."},
+	[CAUSE_CPU_SLOW] =
+		{"the CPUs themselves ran slower: shared cores, or a lower clock",
+		 "Other machines or programs had the other hyperthreads of its cores, or "
+		 "the clock was held down: ask for whole cores, or move the job."},
 	[CAUSE_INTERRUPTS] = {"interrupts took the job's CPUs",
 			      "Move the interrupts (irqbalance, /proc/irq/N/smp_affinity) or the "
 			      "job to other CPUs."},
@@ -482,6 +486,10 @@ static void evidence_words(struct cause_found *f, const struct evidence *e)
 	case CAUSE_CPU_STOLEN:
 		counter_words(f, e, ENTITY_HOST, "cpu_steal_ratio", "time stolen by the hypervisor",
 			      100, " %");
+		break;
+	case CAUSE_CPU_SLOW:
+		counter_words(f, e, ENTITY_PROCESS, "fixed_work_ns",
+			      "the same instructions took on its CPUs", 1, " ns");
 		break;
 	case CAUSE_GPU_CLOCK:
 		clock_words(f, e);

@@ -19,6 +19,8 @@
 /* All code runs some tenths slower for seconds where neighbours work, whatever else is the matter:
  * beside what is named that counts so much of what it explains. */
 #define SPREAD_CLAIM	0.5
+#define SLOW_CLAIM	0.3
+#define CPU_SLOWER	1.05 /* times as long for the same instructions: less is chance */
 #define LEAST_SHARE	0.15 /* of the excess: a cause that explains less is none */
 #define MORE_CALLS	1.3  /* times as many: more often than usual */
 #define CALLS_A_STEP	10   /* so many more make a step launch-bound */
@@ -173,9 +175,40 @@ static double numa(const struct evidence *e)
 	return causes_remote_memory(e) ? causes_part_sum(e, owner_is_spread) : 0;
 }
 
+/* Of the time in which the thread ran, by how much the same instructions took longer on its CPUs.
+ */
+static double cpu_slower_share(const struct evidence *e)
+{
+	const struct counter_change *c = evidence_counter(e, ENTITY_PROCESS, "fixed_work_ns");
+	bool told = c && c->usual > 0 && c->mean > CPU_SLOWER * c->usual;
+	return told ? 1 - c->usual / c->mean : 0;
+}
+
+/* So much of what ran alike, and of lines that ran longer, is no more than that. */
+static double cpu_slow_part(const struct evidence *e, owner_is is)
+{
+	double ns = 0, share = cpu_slower_share(e);
+	for (size_t i = 0; share > 0 && i < e->blame.parts.len; i++) {
+		const struct blame_part *p = &e->blame.parts.data[i];
+		if (causes_is_looked_at(e, p) && is(&p->owner))
+			ns += fmin(p->ns, share * p->whole_ns);
+	}
+	return ns;
+}
+
+static bool owner_runs(const struct blame_owner *o)
+{
+	return owner_is_spread(o) || (owner_is_line(o) && o->kind == BLAME_RUNS);
+}
+
+static double cpu_slow(const struct evidence *e)
+{
+	return cpu_slow_part(e, owner_runs);
+}
+
 static double mem_bandwidth(const struct evidence *e)
 {
-	return GENERAL * causes_part_sum(e, owner_is_spread);
+	return GENERAL * (causes_part_sum(e, owner_is_spread) - cpu_slow_part(e, owner_is_spread));
 }
 
 static double checkpoint(const struct evidence *e)
@@ -489,6 +522,7 @@ static double (*const rules[CAUSE_COUNT])(const struct evidence *e) = {
 	[CAUSE_OTHER_WORK] = other_work,
 	[CAUSE_SLOW_CALL] = slow_call,
 	[CAUSE_NUMA] = numa,
+	[CAUSE_CPU_SLOW] = cpu_slow,
 };
 
 /* ---- the choice ---- */
@@ -506,7 +540,9 @@ void cause_explains(double ret[CAUSE_COUNT], const struct evidence *e)
 /* By how much of the excess it is chosen. */
 static double claim(unsigned cause, double explained_ns)
 {
-	return cause == CAUSE_MEM_BANDWIDTH ? SPREAD_CLAIM * explained_ns : explained_ns;
+	return cause == CAUSE_MEM_BANDWIDTH ? SPREAD_CLAIM * explained_ns
+	       : cause == CAUSE_CPU_SLOW    ? SLOW_CLAIM * explained_ns
+					    : explained_ns;
 }
 
 /* Returns how far the cause is from the next one: 1, there is no other; 0, they claim as much. */

@@ -39,7 +39,8 @@
 	X(STOPPED, stopped)                                                                        \
 	X(OTHER_WORK, other_work)                                                                  \
 	X(SLOW_CALL, slow_call)                                                                    \
-	X(NUMA, numa)
+	X(NUMA, numa)                                                                              \
+	X(CPU_SLOW, cpu_slow)
 
 enum cause {
 #define X(NAME, name) CAUSE_##NAME,

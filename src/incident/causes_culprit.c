@@ -212,7 +212,7 @@ void causes_culprit(struct culprit *ret, enum cause c, const struct evidence *e)
 		const struct counter_change *full = causes_full_cgroup(e);
 		ret->kind = full ? CULPRIT_CGROUP : CULPRIT_NONE;
 		ret->metric = full ? full->metric : UINT32_MAX;
-	} else if (c == CAUSE_CPU_STOLEN) {
+	} else if (c == CAUSE_CPU_STOLEN || c == CAUSE_CPU_SLOW) {
 		ret->kind = CULPRIT_HOST;
 	} else if (c == CAUSE_CPU_CONTENTION) {
 		by_rival(ret, e);

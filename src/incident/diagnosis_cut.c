@@ -100,7 +100,8 @@ static void trim(uint8_t *cause, double (*score)[STATES], size_t n)
 
 static bool is_left_over(uint8_t cause)
 {
-	return cause == CAUSE_UNKNOWN || cause == CAUSE_MEM_BANDWIDTH || cause == CAUSE_SLOW_CODE;
+	return cause == CAUSE_UNKNOWN || cause == CAUSE_MEM_BANDWIDTH || cause == CAUSE_CPU_SLOW ||
+	       cause == CAUSE_SLOW_CODE;
 }
 
 /* Whether a slice at an end says less than its neighbour. */

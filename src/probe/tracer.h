@@ -20,6 +20,7 @@
 #include "symbolize/proc_maps.h"
 #include "wire/disk_io.h"
 #include "wire/event.h"
+#include "wire/fixed_work.h"
 
 struct parser_host;
 struct tracer;
@@ -222,6 +223,10 @@ void tracer_losses(struct tracer *t,
  * (opts.disk_io). */
 void tracer_disk_io(struct tracer *t, void (*visit)(void *ctx, const struct disk_io *row),
 		    void *ctx);
+
+/* How fast CPUs were: of each process what was timed since this was called last (opts.sample_hz). */
+void tracer_fixed_work(struct tracer *t,
+		       void (*visit)(void *ctx, pid_t pid, const struct fixed_work *w), void *ctx);
 
 void tracer_histograms(struct tracer *t,
 		       void (*visit)(void *ctx, const struct hist_key *key,

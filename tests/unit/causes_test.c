@@ -431,6 +431,29 @@ static void of_host(const char *name, double mean, double usual)
 	counts((uint32_t)tables.metrics.len - 1, mean, usual);
 }
 
+/* The same instructions take longer: so much of all that ran is no more than that. */
+static void cpus_that_run_slower(void **state)
+{
+	(void)state;
+	part(BLAME_SPREAD, VIA_ITSELF, 400, 0);
+	part(BLAME_RUNS, VIA_ITSELF, 100, 0);
+	e.blame.parts.data[0].whole_ns = 1300 * MS;
+	e.blame.parts.data[1].whole_ns = 200 * MS;
+	is(CAUSE_MEM_BANDWIDTH);
+	name_metric(ENTITY_PROCESS, "fixed_work_ns");
+	tables.metrics.data[tables.metrics.len - 1].pid = 7;
+	counts((uint32_t)tables.metrics.len - 1, 1340, 1000);
+	struct cause_found f = is(CAUSE_CPU_SLOW);
+	assert_int_equal(f.culprit.kind, CULPRIT_HOST);
+	assert_true(fabs(f.explained_ns - 1500 * MS * 340 / 1340) < MS);
+	part(BLAME_GIL, VIA_ITSELF, 200, 0);
+	is(CAUSE_PYTHON_GIL); /* beside what is named it is the host's usual weather */
+	tables.metrics.data[tables.metrics.len - 1].pid = 8;
+	e.blame.parts.len = 2;
+	e.blame.whole_ns = 1500 * MS;
+	is(CAUSE_MEM_BANDWIDTH); /* another process's CPUs */
+}
+
 static void memory_of_another_node(void **state)
 {
 	(void)state;
@@ -1077,6 +1100,7 @@ int main(void)
 		T(devices_are_named),
 		T(whose_packets_they_are),
 		T(who_stopped_it),
+		T(cpus_that_run_slower),
 		T(memory_of_another_node),
 		T(nothing_that_is_known),
 		T(an_evaluation_is_other_work),

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * fixed_work.h - how fast a CPU is while it runs a traced process: at ticks of the CPU clock the
+ * same few thousand instructions are run, and timed. Where another virtual machine, or another
+ * program, has the other hyperthread of the core, or the clock is held down, these take longer, and
+ * so does all code of the process, though no time is stolen. Hardware counters, which would tell
+ * the same, are what virtual machines lack. User space reads the sums. */
+#pragma once
+
+#include "state.h"
+
+#include "wire/fixed_work.h"
+
+/* Nearly a microsecond: far above what reading the clock takes, a ten thousandth of a CPU at 100
+ * ticks a second. */
+#define WORK_ROUNDS  600
+#define WORK_MOST_NS 20000 /* something else had the CPU meanwhile */
+#define WORKERS_MOST 1024
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, WORKERS_MOST);
+	__type(key, __u32); /* tgid */
+	__type(value, struct fixed_work);
+} fixed_works SEC(".maps");
+
+/* Never 0, which no compiler knows. */
+static __u64 work_seed = 1;
+
+/* Six sums that do not wait for each other: they need the core's units, of which its hyperthreads
+ * share one set. A chain of which each instruction waits for the one before leaves them free, and
+ * takes as long beside another hyperthread as without it. */
+__noinline __u64 do_fixed_work(void)
+{
+	__u64 a = work_seed, b = a + 1, c = a + 2, d = a + 3, e = a + 4, f = a + 5;
+	for (int i = 0; i < WORK_ROUNDS; i++) {
+		a += b ^ i;
+		b = b * 3 + 1;
+		c += d ^ i;
+		d = d * 5 + 1;
+		e += f ^ i;
+		f = (f << 1) + c;
+		asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
+	}
+	return a + b + c + d + e + f;
+}
+
+static __always_inline void time_fixed_work(__u32 tgid)
+{
+	struct fixed_work first = {0}, *w = bpf_map_lookup_elem(&fixed_works, &tgid);
+	if (!w) {
+		bpf_map_update_elem(&fixed_works, &tgid, &first, BPF_NOEXIST);
+		w = bpf_map_lookup_elem(&fixed_works, &tgid);
+	}
+	if (!w)
+		return;
+	__u64 began_ns = bpf_ktime_get_ns();
+	if (!do_fixed_work()) /* it is not left out */
+		return;
+	__u64 ns = bpf_ktime_get_ns() - began_ns;
+	if (ns > WORK_MOST_NS)
+		return;
+	__sync_fetch_and_add(&w->n, 1);
+	__sync_fetch_and_add(&w->ns, ns);
+}
