@@ -104,6 +104,7 @@ struct clock_window {
 	uint32_t parent; /* the nearest that makes calls, 0 none */
 	uint64_t start_ns;
 	enum detect_layer layer;
+	double work_ns; /* cpu_speed.h; 0: not known */
 	struct clock_sums sums;
 };
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "detect/cpu_speed.h"
 #include "detect/launch_start.h"
 #include "detect/learn_facts.h"
 #include "detect/learn_kept.h"
@@ -121,6 +122,7 @@ static void counter_again(void *ctx, const struct m_counter *c)
 	struct learning *l = ctx;
 	if (c->time_ns + HARDWARE_HOLD_NS >= this_recording(l)->begin_ns)
 		hardware_counter(l->hardware, &l->names, c);
+	windows_counter(l->windows, &l->names, c);
 }
 
 static void counter(void *ctx, const struct m_counter *c)
@@ -365,7 +367,21 @@ static double pace_now(const struct learning *l, struct clock_window key, double
 	if (!w)
 		return before;
 	clock_read(&r, &l->clock, &w->sums, l->window_ns);
-	return r.speed;
+	return cpu_speed_pace(&l->clock, r.speed, w->work_ns);
+}
+
+/* By the paces without it. */
+static void learn_cpu_speed(struct learning *l)
+{
+	struct cpu_window *all = xcalloc(l->clocked.len + 1, sizeof(*all));
+	for (size_t i = 0; i < l->clocked.len; i++) {
+		const struct clock_window *w = &l->clocked.data[i];
+		struct clock_reading r;
+		clock_read(&r, &l->clock, &w->sums, l->window_ns);
+		all[i] = (struct cpu_window){w->recording, w->pid, r.speed, w->work_ns};
+	}
+	cpu_speed_learn(&l->clock, all, l->clocked.len);
+	free(all);
 }
 
 static void layer_pace(struct learning *l, enum detect_layer layer)
@@ -394,6 +410,7 @@ static void learn_pace(struct learning *l)
 	if (!kept)
 		return;
 	qsort(l->clocked.data, kept, sizeof(*l->clocked.data), by_process);
+	learn_cpu_speed(l);
 	for (size_t i = 0; i < l->paced.len; i++) {
 		struct paced_window *w = &l->paced.data[i];
 		if (!w->parents)

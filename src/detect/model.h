@@ -63,6 +63,9 @@ struct model_clock {
 	uint64_t start_ns; /* a launch takes so long, after the warm-up, until it is as usual */
 	double centre;	   /* of their ln (U / A), for most of them */
 	double sigma;	   /* of their ln pace, within a launch */
+	/* How long the same instructions took on the CPUs, in most windows, and by how much of that
+	 * (ln) paces fall with it: cpu_speed.h. 0: they do not, or it is not known. */
+	double work_ns, cpu_slope;
 	double counted;	   /* > 0: calls alone tell the pace, of which most windows had so much */
 	double calls_per_s[CLOCK_PLACES]; /* of usual time */
 	double share[CLOCK_PLACES];	  /* of the usual time */

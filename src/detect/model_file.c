@@ -21,6 +21,7 @@
  *     wall         whether that is the window's time, and not that of the threads' calls
  *     start_ns     how long a launch takes, after the warm-up, until it is as usual
  *     windows      that it was learned from; centre, sigma: of their ln pace
+ *     work_ns, cpu_slope  only where the speed of CPUs tells of it: cpu_speed.h
  *     counted      only where calls alone tell it: their pace in most windows, which sigma is of
  *     calls_per_s, share, most, peak   a value for each of CLOCK_PLACES places. Without peak it
  *                  is of before calls within others were counted, and refused
@@ -230,6 +231,10 @@ static json_t *clock_json(const struct model *m)
 	json_object_set_new(o, "start_ns", count(c->start_ns));
 	json_object_set_new(o, "centre", real_json(c->centre));
 	json_object_set_new(o, "sigma", real_json(c->sigma));
+	if (c->cpu_slope > 0) {
+		json_object_set_new(o, "work_ns", real_json(c->work_ns));
+		json_object_set_new(o, "cpu_slope", real_json(c->cpu_slope));
+	}
 	if (c->counted > 0)
 		json_object_set_new(o, "counted", real_json(c->counted));
 	json_object_set_new(o, "calls_per_s", reals_json(c->calls_per_s, CLOCK_PLACES));

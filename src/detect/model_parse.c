@@ -261,6 +261,11 @@ static int parse_clock(const json_t *o, struct model *m, struct err *e)
 		rc = want_real(json_object_get(o, "centre"), -100, 100, &c->centre, "'centre'", e);
 	if (!rc)
 		rc = want_real(json_object_get(o, "sigma"), DBL_MIN, 100, &c->sigma, "'sigma'", e);
+	if (!rc && json_object_get(o, "cpu_slope"))
+		rc = want_real(json_object_get(o, "cpu_slope"), 1e-6, 10, &c->cpu_slope,
+			       "'cpu_slope'", e);
+	if (!rc && c->cpu_slope > 0)
+		rc = want_real(json_object_get(o, "work_ns"), 1, 1e9, &c->work_ns, "'work_ns'", e);
 	if (!rc && json_object_get(o, "counted"))
 		rc = want_real(json_object_get(o, "counted"), 1e-6, 1e6, &c->counted, "'counted'",
 			       e);

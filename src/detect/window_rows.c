@@ -37,6 +37,11 @@ static const struct clock_sums *clock_of(const struct windows *w, const struct w
 	return NULL;
 }
 
+static double cpu_work_of(const struct windows *w, const struct feature_row *row)
+{
+	return cpu_speed_work_ns(&w->cpus, row->pid, row->start_ns, row->end_ns);
+}
+
 static void work_of(const struct windows *w, struct process *p, const struct window *done,
 		    struct feature_row *row)
 {
@@ -47,7 +52,7 @@ static void work_of(const struct windows *w, struct process *p, const struct win
 	/* The last window of a process has less of its work than there is time. */
 	bool by_window = w->o.clock && (w->o.clock->wall || w->o.clock->counted > 0);
 	bool in_part = by_window && !first_window(p);
-	row->pace = in_part ? 0 : r.speed;
+	row->pace = in_part ? 0 : cpu_speed_pace(w->o.clock, r.speed, cpu_work_of(w, row));
 	row->other_work = r.is_other;
 	row->unknown_share = r.unknown;
 	row->resized_share = r.resized;
@@ -110,6 +115,7 @@ static void hand_out_clock(struct windows *w, const struct process *p, const str
 						      .parent = parent ? parent->pid : 0,
 						      .start_ns = row->start_ns,
 						      .layer = row->layer,
+						      .work_ns = cpu_work_of(w, row),
 						      .sums = l->clock});
 }
 

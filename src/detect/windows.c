@@ -64,6 +64,7 @@ void windows_free(struct windows *w)
 		vec_free(&w->processes.data[i].open);
 	}
 	vec_free(&w->processes);
+	cpu_speed_free(&w->cpus);
 	windows_forget_threads(w);
 	map64_free(&w->process_of);
 	map64_free(&w->parents);
@@ -82,6 +83,7 @@ void windows_forget_rows(struct windows *w)
 	for (size_t i = 0; i < w->processes.len; i++)
 		vec_free(&w->processes.data[i].open);
 	vec_free(&w->processes);
+	cpu_speed_free(&w->cpus);
 	windows_forget_threads(w);
 	map64_free(&w->process_of);
 	map64_free(&w->parents);
@@ -132,10 +134,17 @@ uint32_t windows_parent_of(const struct windows *w, uint32_t pid)
 	return (uint32_t)parent;
 }
 
+void windows_counter(struct windows *w, const struct detect_names *names, const struct m_counter *c)
+{
+	bool is_live = w->o.late_ns != WINDOWS_NEVER;
+	cpu_speed_counter(&w->cpus, names, c, is_live ? w->o.late_ns + CPUS_KEPT_NS : 0);
+}
+
 void windows_process_gone(struct windows *w, uint32_t pid)
 {
 	uint64_t i;
 	map64_del(&w->parents, pid);
+	cpu_speed_forget(&w->cpus, pid);
 	if (map64_get(&w->process_of, pid, &i))
 		w->processes.data[i].gone = w->any_gone = true;
 }

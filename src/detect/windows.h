@@ -112,6 +112,10 @@ void windows_again(struct windows *w, const struct windows_input *in, const stru
 /* A thread waited. Where that was for the world (world.h), the time between calls is
  * shorter by it. Before calls that end later. */
 void windows_wait(struct windows *w, const struct detect_names *names, const struct m_wait *wait);
+/* A counter: of those of processes it takes how fast their CPUs were (cpu_speed.h), by which paces
+ * are corrected. Before the window that it is of is handed out. */
+void windows_counter(struct windows *w, const struct detect_names *names,
+		     const struct m_counter *c);
 /* All that ended before now_ns - late_ns has come. */
 void windows_upto(struct windows *w, uint64_t now_ns);
 /* Nothing more comes: hands out what is open. */

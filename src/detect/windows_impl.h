@@ -7,10 +7,12 @@
 #include "base/buffer.h"
 #include "base/map64.h"
 
+#include "detect/cpu_speed.h"
 #include "detect/windows.h"
 #include "detect/world.h"
 
-#define WINDOW_CANDIDATES 16 /* keys that are followed to find WINDOWS_KEYS */
+#define CPUS_KEPT_NS	  60000000000ULL /* live, how fast they were: beyond late_ns */
+#define WINDOW_CANDIDATES 16		 /* keys that are followed to find WINDOWS_KEYS */
 
 struct window_event {
 	struct detect_keyed keyed;
@@ -103,8 +105,9 @@ struct windows {
 	uint64_t asked_ns;     /* start of the window that was asked last whether it is left out; */
 	bool asked, is_out;    /* whether one was; what was said */
 	VEC(struct process) processes;
-	struct map64 process_of;    /* pid -> index */
-	struct map64 parents;	    /* pid -> its parent's */
+	struct map64 process_of; /* pid -> index */
+	struct map64 parents;	 /* pid -> its parent's */
+	struct cpu_speed cpus;
 	struct map64 functions;	    /* of a model's keys */
 	struct map64 resized_since; /* key -> end of its first call */
 	bool any_gone;		    /* of the processes */

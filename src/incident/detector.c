@@ -262,6 +262,7 @@ void detector_wait(struct detector *d, const struct detect_names *n, const struc
 void detector_counter(struct detector *d, const struct detect_names *n, const struct m_counter *c)
 {
 	hardware_counter(d->hardware, n, c);
+	windows_counter(d->windows, n, c);
 	losses_counter(&d->losses, n, c);
 }
 
