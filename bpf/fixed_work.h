@@ -55,8 +55,8 @@ static __always_inline void time_fixed_work(__u32 tgid)
 	}
 	if (!w)
 		return;
-	/* Once for the caches, which a thread that comes back from a wait finds cold; then in pieces,
-	 * of which the quickest counts: the hypervisor may come between. */
+	/* Once for the caches, which a thread that comes back from a wait finds cold; then in
+	 * pieces, of which the quickest counts: the hypervisor may come between. */
 	__u64 sum = do_fixed_work(), ns = WORK_MOST_NS;
 	for (int i = 0; i < WORK_PIECES; i++) {
 		__u64 began_ns = bpf_ktime_get_ns();

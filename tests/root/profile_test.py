@@ -17,6 +17,7 @@ from harness import (EACGM, PYTHON, ROOT, expect, main, needs_torch, skip, stole
 
 JOBS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs")
 TICK_NS = 1e9 / 99
+BUSY = "import os, time\nprint(os.getpid())\nwhile time.process_time() < 2: sum(range(200))"
 GIL = """
 import sys, threading, time
 def burn(total_s):
@@ -183,6 +184,27 @@ def _(t):
             name, dict(by)))
         right = sum(v for k, v in by.items() if "wk-" + name in k)
         expect(right >= 0.9 * reasons[name][name], "%s: woken by %r" % (name, dict(by)))
+
+
+def fixed_work(t, *options):
+    """(what is told of the CPUs of a process that uses two seconds of them, what it is)"""
+    rec = t.record([PYTHON, "-c", BUSY], "--layers", "user", *options)
+    pid = int(rec.ran.out)
+    r = t.run([EACGM, "export", rec.path, "-f", "jsonl", "-o", "-"])
+    rows = [json.loads(line) for line in r.out.splitlines()]
+    told = [row for row in rows if row.get("name") == "fixed_work_ns"]
+    return told, "pid %d" % pid
+
+
+@test("how fast its CPUs are: each half second, of who is traced", 60)
+def _(t):
+    told, pid = fixed_work(t, "--profile", "cpu")
+    expect(len(told) >= 3, "%d values in two seconds of CPU time" % len(told))
+    # a few thousand instructions: some hundred ns where a clock is of some GHz
+    expect(all(20 < row["value"] < 20000 for row in told), "%r" % [row["value"] for row in told])
+    expect({row["entity"] for row in told} == {pid}, "%r" % {row["entity"] for row in told})
+    told, pid = fixed_work(t, "--profile", "off")
+    expect(not told, "without ticks of the CPU clock: %r" % told[:2])
 
 
 @test("Python threads that wait for the GIL", 60)

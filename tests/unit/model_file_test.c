@@ -106,6 +106,8 @@ static void make_job(struct model *m)
 	m->clock.centre = -0.01;
 	m->clock.sigma = 1.0 / 30;
 	m->clock.counted = 14.0 / 3;
+	m->clock.work_ns = 2500.0 / 3;
+	m->clock.cpu_slope = 2.0 / 3;
 	for (size_t i = 0; i < PACE_TAILS; i++)
 		m->clock.tails[i] = (struct pace_tail){(double)i / 7, 0.5, 65, 60.0 / 7};
 	for (size_t i = 0; i < CLOCK_PLACES; i++) {
@@ -191,6 +193,8 @@ static void compare_models(const struct model *a, const struct model *b)
 	}
 	assert_true(a->clock.layer == b->clock.layer && a->clock.waits == b->clock.waits &&
 		    a->clock.windows == b->clock.windows && a->clock.counted == b->clock.counted &&
+		    a->clock.work_ns == b->clock.work_ns &&
+		    a->clock.cpu_slope == b->clock.cpu_slope &&
 		    a->clock.centre == b->clock.centre && a->clock.sigma == b->clock.sigma);
 	assert_memory_equal(a->clock.tails, b->clock.tails, sizeof(a->clock.tails));
 	for (size_t i = 0; i < CLOCK_PLACES && a->clock.layer < DETECT_LAYERS; i++)
@@ -312,6 +316,8 @@ static void every_value_is_checked(void **state)
 		{"clock.layer", "\"gpu\"", "the layer 'gpu' is none that is known"},
 		{"clock.sigma", "0", "'sigma' is not a number"},
 		{"clock.counted", "1e-300", "'counted' is not a number"},
+		{"clock.cpu_slope", "-1", "'cpu_slope' is not a number"},
+		{"clock.work_ns", "0", "'work_ns' is not a number"},
 		{"clock.windows", "-1", "'windows' of the clock is not a whole number"},
 		{"clock.waits", "1", "'waits' is not true or false"},
 		{"clock.tails", "[]", "'tails' of the clock is not a list of 5"},

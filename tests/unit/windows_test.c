@@ -116,6 +116,7 @@ static int end(void **state)
 	usual_free(usual);
 	detect_keys_free(keys);
 	strtab_free(&fake.strings);
+	vec_free(&fake.metrics);
 	return 0;
 }
 
@@ -529,6 +530,30 @@ static void learn_clock(struct model_clock *ret)
 	assert_int_equal(ret->layer, DETECT_TORCH);
 }
 
+/* Where the CPUs were slower a window's pace is told without that, as far as the model knows it. */
+static void slow_cpus_are_no_slow_work(void **state)
+{
+	(void)state;
+	struct model_clock clock;
+	learn_clock(&clock);
+	clock.work_ns = 800;
+	clock.cpu_slope = 1;
+	struct windows_options o = clock_options(&clock);
+	reopen(&o);
+	uint32_t metric = fake_metric(&fake, "pid 100", "fixed_work_ns");
+	for (uint64_t i = 0; i < 8; i++)
+		windows_counter(windows, &names,
+				&(struct m_counter){20 * SECOND + i * SECOND / 2, metric,
+						    i < 5 ? 800 : 1600});
+	operators(0, 20, 1, 1000);
+	operators(0, 21, 2, 1000);
+	operators(0, 23, 2, 1000);
+	windows_end(windows);
+	expect_near(pace_at(100, 20), 1, 0.01);
+	expect_near(pace_at(100, 21), 0.5, 0.01); /* as fast as ever: its own */
+	expect_near(pace_at(100, 23), 1, 0.01);
+}
+
 /* Of the layer that tells how fast a window has a row though nothing ended in it, where another
  * layer goes on. */
 static void what_stalls_is_slow(void **state)
@@ -864,6 +889,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(shares_show, begin, end),
 		cmocka_unit_test_setup_teardown(the_device_is_apart, begin, end),
 		cmocka_unit_test_setup_teardown(pace_is_usual_time_over_time, begin, end),
+		cmocka_unit_test_setup_teardown(slow_cpus_are_no_slow_work, begin, end),
 		cmocka_unit_test_setup_teardown(what_stalls_is_slow, begin, end),
 		cmocka_unit_test_setup_teardown(unknown_calls_are_beside_the_work, begin, end),
 		cmocka_unit_test_setup_teardown(waiting_for_the_world_is_no_work, begin, end),
