@@ -11,7 +11,7 @@
 
 #include "wire/fixed_work.h"
 
-/* Nearly a microsecond: far above what reading the clock takes, a ten thousandth of a CPU at 100
+/* A good microsecond: far above what reading the clock takes, a ten thousandth of a CPU at 100
  * ticks a second. */
 #define WORK_ROUNDS  75
 #define WORK_PIECES  3

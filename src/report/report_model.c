@@ -290,8 +290,9 @@ static void print_told(FILE *out, const struct model *m)
 	}
 	fputc('\n', out);
 	if (m->clock.cpu_slope > 0)
-		fprintf(out, "  slower CPUs (shared cores, a lower clock) slow it too: that is left "
-			     "out of its pace\n");
+		fprintf(out,
+			"  slower CPUs (shared cores, a lower clock) slow it too: that is left "
+			"out of its pace\n");
 	if (slow)
 		fprintf(out, "  that is late: the recordings are short, or were slow for a while "
 			     "themselves; learn from more of them\n");
