@@ -10,7 +10,7 @@
 
 #define PERIOD_MOST_NS 1000000000ULL /* that a value is of, at most */
 #define LAUNCH_LEAST   10	     /* windows */
-#define WINDOWS_NEEDED 40
+#define WINDOWS_NEEDED 30
 #define NEAREST	       0.9  /* of the windows: the rest is evaluations, checkpoints */
 #define SURE	       5.0  /* times its standard error that the slope is from 0 */
 #define TELLS_LEAST    0.15 /* of the variance */
