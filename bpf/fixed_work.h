@@ -11,29 +11,28 @@
 
 #include "wire/fixed_work.h"
 
-/* A good microsecond: far above what reading the clock takes, a ten thousandth of a CPU at 100
- * ticks a second. */
+/* In all some two microseconds at each of a hundred ticks a second, of which the quickest of three
+ * pieces is told: far more than reading the clock takes. */
 #define WORK_ROUNDS  75
 #define WORK_PIECES  3
 #define WORK_MOST_NS 20000
-#define WORKERS_MOST 1024
+#define WORKERS_MOST 1024 /* user space takes them out each half second */
 
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, WORKERS_MOST);
 	__type(key, __u32); /* tgid */
 	__type(value, struct fixed_work);
 } fixed_works SEC(".maps");
 
-/* Never 0, which no compiler knows. */
-static __u64 work_seed = 1;
-
-/* Six sums that do not wait for each other: they need the core's units, of which its hyperthreads
+/* Whoever changes this gives the counter another name: models know how long it takes.
+ *
+ * Six sums that do not wait for each other: they need the core's units, of which its hyperthreads
  * share one set. A chain of which each instruction waits for the one before leaves them free, and
  * takes as long beside another hyperthread as without it. */
 __noinline __u64 do_fixed_work(void)
 {
-	__u64 a = work_seed, b = a + 1, c = a + 2, d = a + 3, e = a + 4, f = a + 5;
+	__u64 a = 1, b = a + 1, c = a + 2, d = a + 3, e = a + 4, f = a + 5;
 	for (int i = 0; i < WORK_ROUNDS; i++) {
 		a += b ^ i;
 		b = b * 3 + 1;
@@ -48,8 +47,9 @@ __noinline __u64 do_fixed_work(void)
 
 static __always_inline void time_fixed_work(__u32 tgid)
 {
-	struct fixed_work first = {0}, *w = bpf_map_lookup_elem(&fixed_works, &tgid);
+	struct fixed_work *w = bpf_map_lookup_elem(&fixed_works, &tgid);
 	if (!w) {
+		struct fixed_work first = {.since_ns = bpf_ktime_get_ns()};
 		bpf_map_update_elem(&fixed_works, &tgid, &first, BPF_NOEXIST);
 		w = bpf_map_lookup_elem(&fixed_works, &tgid);
 	}

@@ -7,4 +7,5 @@
 struct fixed_work {
 	__u64 n;
 	__u64 ns;
+	__u64 since_ns; /* CLOCK_MONOTONIC */
 };

@@ -169,8 +169,12 @@ static void find_bounds(struct steps_finder *f, uint32_t pid)
 	const struct m_process *row = process_index_row(&f->index, pid);
 	f->exited = row && row->end_ns;
 	f->joined_ns = row && row->joined ? row->start_ns : 0;
-	f->last_ns = f->exited ? row->end_ns
-			       : f->ends[row && row->source < f->t->sources.len ? row->source : 0];
+	if (f->exited)
+		f->last_ns = row->end_ns;
+	else if (row)
+		f->last_ns = f->ends[row->source < f->t->sources.len ? row->source : 0];
+	else
+		f->last_ns = rec_end_ns(f->t);
 }
 
 /* Whether calls of one that started it, or who started that, were counted: of a worker that lived

@@ -54,8 +54,23 @@ static void drop_before(struct cpu_works *w, uint64_t time_ns)
 	w->first = 0;
 }
 
+/* Processes that have told nothing for so long: their end may be told to nobody. */
+static void forget_quiet(struct cpu_speed *s, uint64_t now_ns, uint64_t keep_ns)
+{
+	if (now_ns < s->swept_ns + keep_ns)
+		return;
+	s->swept_ns = now_ns;
+	for (size_t i = s->processes.len; i-- > 0;) {
+		const struct cpu_works *w = &s->processes.data[i];
+		if (!w->list.len || w->list.data[w->list.len - 1].time_ns + keep_ns < now_ns)
+			cpu_speed_forget(s, w->pid);
+	}
+}
+
 void cpu_speed_add(struct cpu_speed *s, uint32_t pid, uint64_t time_ns, double ns, uint64_t keep_ns)
 {
+	if (keep_ns)
+		forget_quiet(s, time_ns, keep_ns);
 	struct cpu_works *w = works_of(s, pid);
 	if (!w) {
 		map64_set(&s->place_of, pid, s->processes.len);
@@ -113,7 +128,7 @@ double cpu_speed_work_ns(const struct cpu_speed *s, uint32_t pid, uint64_t from_
 		sum += (double)(end - begin) * w->list.data[i].ns;
 		of += (double)(end - begin);
 	}
-	return of * 2 >= (double)(to_ns - from_ns) ? sum / of : 0;
+	return of > 0 && of * 2 >= (double)(to_ns - from_ns) ? sum / of : 0;
 }
 
 /* ---- learning ---- */
@@ -171,7 +186,9 @@ static struct line fit(const struct point *p, size_t n)
 	return (struct line){slope, sqrt(rest / (count - 2) / xx), slope * xy / yy};
 }
 
-/* Twice: the second time without the windows that lie farthest from the line. */
+/* By the windows that lie nearest: at first to no slope at all, then to the line of the round
+ * before.
+ */
 static struct line fit_nearest(struct point *p, size_t n)
 {
 	size_t near = (size_t)(NEAREST * (double)n);

@@ -22,6 +22,8 @@
 #include "detect/model.h"
 #include "detect/names.h"
 
+#define CPU_WORK_NS 500000000ULL /* values come so often */
+
 struct cpu_work {
 	uint64_t time_ns; /* of its end */
 	double ns;
@@ -35,11 +37,12 @@ struct cpu_works {
 struct cpu_speed {
 	VEC(struct cpu_works) processes;
 	struct map64 place_of; /* pid -> index */
+	uint64_t swept_ns;
 };
 void cpu_speed_free(struct cpu_speed *s);
 
-/* Takes a counter if it is one. keep_ns: what is older than that when another comes goes; 0: all
- * stays. */
+/* Takes a counter if it is one. keep_ns: what is older than that when another comes goes, and so do
+ * processes that have told nothing for as long; 0: all stays. */
 void cpu_speed_counter(struct cpu_speed *s, const struct detect_names *names,
 		       const struct m_counter *c, uint64_t keep_ns);
 /* Likewise, of what was read. */

@@ -373,6 +373,8 @@ static double pace_now(const struct learning *l, struct clock_window key, double
 /* By the paces without it. */
 static void learn_cpu_speed(struct learning *l)
 {
+	if (l->window_ns < CPU_WORK_NS) /* live, values would be late for such windows */
+		return;
 	struct cpu_window *all = xcalloc(l->clocked.len + 1, sizeof(*all));
 	for (size_t i = 0; i < l->clocked.len; i++) {
 		const struct clock_window *w = &l->clocked.data[i];

@@ -565,7 +565,11 @@ void cause_words(struct cause_found *f, const struct evidence *e)
 	if (f->runner_up != CAUSE_UNKNOWN) {
 		char ns[HUMAN_BYTES];
 		human_ns(ns, (uint64_t)f->runner_up_ns);
-		f->against = xasprintf("it explains less, %s", ns);
+		f->against =
+			xasprintf(f->runner_up_ns < f->explained_ns
+					  ? "it explains less, %s"
+					  : "it explains %s, but is there beside anything else",
+				  ns);
 	}
 }
 

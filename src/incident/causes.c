@@ -19,7 +19,6 @@
 /* All code runs some tenths slower for seconds where neighbours work, whatever else is the matter:
  * beside what is named that counts so much of what it explains. */
 #define SPREAD_CLAIM	0.5
-#define SLOW_CLAIM	0.3
 #define CPU_SLOWER	1.05 /* times as long for the same instructions: less is chance */
 #define LEAST_SHARE	0.15 /* of the excess: a cause that explains less is none */
 #define MORE_CALLS	1.3  /* times as many: more often than usual */
@@ -203,7 +202,7 @@ static bool owner_runs(const struct blame_owner *o)
 
 static double cpu_slow(const struct evidence *e)
 {
-	return cpu_slow_part(e, owner_runs);
+	return GENERAL * cpu_slow_part(e, owner_runs);
 }
 
 static double mem_bandwidth(const struct evidence *e)
@@ -540,9 +539,8 @@ void cause_explains(double ret[CAUSE_COUNT], const struct evidence *e)
 /* By how much of the excess it is chosen. */
 static double claim(unsigned cause, double explained_ns)
 {
-	return cause == CAUSE_MEM_BANDWIDTH ? SPREAD_CLAIM * explained_ns
-	       : cause == CAUSE_CPU_SLOW    ? SLOW_CLAIM * explained_ns
-					    : explained_ns;
+	bool is_weather = cause == CAUSE_MEM_BANDWIDTH || cause == CAUSE_CPU_SLOW;
+	return is_weather ? SPREAD_CLAIM * explained_ns : explained_ns;
 }
 
 /* Returns how far the cause is from the next one: 1, there is no other; 0, they claim as much. */

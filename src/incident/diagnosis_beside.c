@@ -25,6 +25,7 @@ static bool comes_beside(enum cause c)
 	switch (c) {
 	case CAUSE_UNKNOWN:
 	case CAUSE_MEM_BANDWIDTH:
+	case CAUSE_CPU_SLOW:
 	case CAUSE_NUMA:
 	case CAUSE_SLOW_CODE:
 	case CAUSE_SLOW_CALL:

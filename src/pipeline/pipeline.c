@@ -189,6 +189,14 @@ void pipeline_counter(struct pipeline *p, uint64_t time_ns, const struct entity 
 				 .value = value});
 }
 
+void pipeline_fixed_work(struct pipeline *p, uint64_t time_ns, pid_t pid, double ns)
+{
+	post(p, (struct message){.kind = MSG_FIXED_WORK,
+				 .entity = ENTITY_OF_PID(pid),
+				 .start_ns = time_ns,
+				 .value = ns});
+}
+
 void pipeline_window(struct pipeline *p, uint64_t start_ns, uint64_t end_ns)
 {
 	post(p, (struct message){.kind = MSG_WINDOW, .start_ns = start_ns, .end_ns = end_ns});
@@ -331,6 +339,13 @@ static void take_counter(struct pipeline *p, struct message *m)
 	put_counter(p, m->start_ns, &m->entity, m->b, m->value);
 }
 
+/* The programs tell it of every target; of those that are no jobs nobody asks. */
+static void take_fixed_work(struct pipeline *p, const struct message *m)
+{
+	if (pipeline_is_job(p, m->entity.pid))
+		put_counter(p, m->start_ns, &m->entity, "fixed_work_ns", m->value);
+}
+
 uint64_t pipeline_enum_key(uint32_t type, uint64_t value)
 {
 	return hash_u64(value ^ hash_u64(type));
@@ -419,6 +434,9 @@ static void take(struct pipeline *p, struct message *m)
 		break;
 	case MSG_COUNTER:
 		take_counter(p, m);
+		break;
+	case MSG_FIXED_WORK:
+		take_fixed_work(p, m);
 		break;
 	case MSG_ENUM:
 		take_enum(p, m);

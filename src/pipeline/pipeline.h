@@ -135,6 +135,8 @@ void pipeline_meta(struct pipeline *p, const char *key, const char *fmt, ...)
 /* of: of this host. */
 void pipeline_counter(struct pipeline *p, uint64_t time_ns, const struct entity *of,
 		      const char *name, double value);
+/* How long fixed work took on the CPUs of a process, in the mean since it was told last. */
+void pipeline_fixed_work(struct pipeline *p, uint64_t time_ns, pid_t pid, double ns);
 /* gpu's strings are numbers nowhere yet: they are given as text. */
 struct pipeline_gpu {
 	struct m_gpu row;

@@ -21,6 +21,7 @@ struct message {
 		MSG_NOTE,
 		MSG_META,
 		MSG_COUNTER,
+		MSG_FIXED_WORK,
 		MSG_WINDOW,
 		MSG_OPEN_CALL,
 		MSG_OPEN_WAIT,
@@ -431,6 +432,8 @@ void shim_ops_tell_silent(struct pipeline *p);
 struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid);
 /* Whether what its threads did is told. */
 bool pipeline_is_told(struct pipeline *p, uint32_t tgid);
+/* The same of one that may have ended: nothing is made of it. */
+bool pipeline_is_job(struct pipeline *p, uint32_t tgid);
 /* Before the rows of a call. */
 void pipeline_made_call(struct pipeline *p, uint32_t tgid);
 uint32_t pipeline_thread_of(struct pipeline *p, uint32_t tgid, uint32_t tid);

@@ -94,6 +94,12 @@ bool pipeline_is_told(struct pipeline *p, uint32_t tgid)
 	return !p->jobs_alone || pipeline_process_of(p, tgid)->job;
 }
 
+bool pipeline_is_job(struct pipeline *p, uint32_t tgid)
+{
+	const struct known_process *k = known(p, tgid);
+	return !p->jobs_alone || (k && k->job);
+}
+
 void pipeline_made_call(struct pipeline *p, uint32_t tgid)
 {
 	struct known_process *k = p->jobs_alone ? pipeline_process_of(p, tgid) : NULL;

@@ -224,7 +224,8 @@ void tracer_losses(struct tracer *t,
 void tracer_disk_io(struct tracer *t, void (*visit)(void *ctx, const struct disk_io *row),
 		    void *ctx);
 
-/* How fast CPUs were: of each process what was timed since this was called last (opts.sample_hz). */
+/* How fast CPUs were: of each process what was timed since it was told last, once that is enough
+ * (opts.sample_hz). */
 void tracer_fixed_work(struct tracer *t,
 		       void (*visit)(void *ctx, pid_t pid, const struct fixed_work *w), void *ctx);
 

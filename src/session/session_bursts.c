@@ -119,6 +119,14 @@ int bursts_open(struct session *s, struct err *e)
 	return 0;
 }
 
+void bursts_begin(struct session *s)
+{
+	struct session_clock *c = &s->clock;
+	c->switched_ns = monotonic_ns();
+	if (c->burst_fd >= 0)
+		set_timer(c, c->switched_ns + s->opts->burst_on_ns);
+}
+
 void bursts_close(struct session *s)
 {
 	if (s->clock.burst_fd >= 0)

@@ -247,6 +247,7 @@ void session_budget_close(struct session *s);
 
 /* session_bursts.c: those of --burst. go_on: whatever is due; end: the window that is open. */
 int bursts_open(struct session *s, struct err *e);
+void bursts_begin(struct session *s); /* calls count from now on */
 void bursts_go_on(struct session *s);
 void bursts_end(struct session *s);
 void bursts_close(struct session *s);

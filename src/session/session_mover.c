@@ -23,7 +23,6 @@
 #define STACKS_LEAST	16
 #define STACK_SHIFT_MAX 6
 #define LOSSES_NS	100000000UL /* a window is judged half a second after its end */
-#define LEAST_TICKS	5	    /* of a process between two flushes: fewer tell nothing */
 #define DISKS_NS	900000000UL /* at every second flush */
 #define FLUSH_NS	500000000UL /* what a crash can lose at most */
 #define LEARN_NS	900000000UL /* at every second flush */
@@ -102,11 +101,7 @@ static void look_at_disks(struct session *s, bool last)
 
 static void on_fixed_work(void *ctx, pid_t pid, const struct fixed_work *w)
 {
-	struct session *s = ctx;
-	struct entity of = ENTITY_OF_PID(pid);
-	if (w->n >= LEAST_TICKS)
-		pipeline_counter(s->pipeline, monotonic_ns(), &of, "fixed_work_ns",
-				 (double)w->ns / (double)w->n);
+	pipeline_fixed_work(ctx, monotonic_ns(), pid, (double)w->ns / (double)w->n);
 }
 
 static bool keeps_histograms(const struct session *s)
@@ -187,7 +182,7 @@ static void flush(struct session *s, bool last)
 	spans_losses(s);
 	inside_losses(s);
 	look_at_disks(s, last);
-	tracer_fixed_work(s->tracer, on_fixed_work, s);
+	tracer_fixed_work(s->tracer, on_fixed_work, s->pipeline);
 	look_at_histograms(s);
 	calls_note(s);
 	struct pipeline_stats st;

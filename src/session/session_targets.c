@@ -164,12 +164,13 @@ static void settle_stacks(struct session *s)
 }
 
 /* Probes come on one file after another, while targets run. No call counts before all of them are
- * on: of what ran meanwhile some functions would be there, and others not. */
+ * on: of what ran meanwhile some functions' calls would be there, and others' not. */
 int targets_add(struct session *s, struct err *e)
 {
 	tracer_calls_off(s->tracer, NULL, NULL, e);
 	int rc = add_running(s, e);
 	tracer_calls_on(s->tracer);
+	bursts_begin(s);
 	atomic_store(&s->mover.begun, !rc);
 	if (rc)
 		return rc;

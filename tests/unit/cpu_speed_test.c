@@ -58,9 +58,13 @@ static void old_ones_and_processes_go(void **state)
 {
 	(void)state;
 	struct cpu_speed s = {0};
+	for (uint32_t pid = 1000; pid < 1100; pid++) /* nobody tells of their ends */
+		cpu_speed_add(&s, pid, 99 * SECOND, 1, 60 * SECOND);
+	assert_int_equal(s.processes.len, 100);
 	for (uint64_t i = 0; i < 10000; i++)
 		for (uint32_t pid = 1; pid <= 3; pid++)
 			cpu_speed_add(&s, pid, 100 * SECOND + i * HALF, pid, 60 * SECOND);
+	assert_int_equal(s.processes.len, 3);
 	for (size_t i = 0; i < s.processes.len; i++)
 		assert_true(s.processes.data[i].list.len <= 300);
 	cpu_speed_forget(&s, 1);
