@@ -8,6 +8,7 @@ import pwd
 import shutil
 import signal
 import stat
+import time
 
 from cupti_fakes import CUDA, FIRST, JOB, cupti, expect_spans, notes_of
 from gpu_folders import expect_gone, folders, folders_below
@@ -15,6 +16,7 @@ from harness import (EACGM, PUSH, Recording, expect, expect_one_line, made_count
                      nothing_kept, probes, skip, target, test)
 
 NOBODY = 65534
+GUARD_S = 5  # where a kernel has no guard a test waits so long for it
 STATUS = "cat /proc/self/status"
 KEPT = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs",
         "Seccomp")
@@ -70,11 +72,14 @@ def children_of(pid):
 
 
 def guard_of(pid):
-    """The guard is a child of eacgm's until that ends."""
-    for child in children_of(pid):
-        with open("/proc/%d/comm" % child) as f:
-            if f.read().strip() == "eacgm-guard":
-                return child
+    """The guard is a child of eacgm's until that ends. It has its name a moment after its fork."""
+    end = time.monotonic() + GUARD_S
+    while time.monotonic() < end:
+        for child in children_of(pid):
+            with open("/proc/%d/comm" % child) as f:
+                if f.read().strip() == "eacgm-guard":
+                    return child
+        time.sleep(0.02)
     return skip("this kernel has no guard")
 
 
