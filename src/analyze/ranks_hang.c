@@ -1,6 +1,5 @@
 /* ranks_hang.c - collectives that some ranks wait in at the end of the recording, and what every
  * rank did then. ranks.h says what is a hang and what is not. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "analyze/ranks_impl.h"

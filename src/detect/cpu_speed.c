@@ -186,20 +186,18 @@ static struct line fit(const struct point *p, size_t n)
 	return (struct line){slope, sqrt(rest / (count - 2) / xx), slope * xy / yy};
 }
 
-/* By the windows that lie nearest: at first to no slope at all, then to the line of the round
- * before.
- */
+/* By the windows that lie nearest: to no slope at all, then to the line of the round before. */
 static struct line fit_nearest(struct point *p, size_t n)
 {
 	size_t near = (size_t)(NEAREST * (double)n);
-	struct line first = {0};
+	struct line l = {0};
 	for (int round = 0; round < 3; round++) {
 		for (size_t i = 0; i < n; i++)
-			p[i].residual = fabs(p[i].y - first.slope * p[i].x);
+			p[i].residual = fabs(p[i].y - l.slope * p[i].x);
 		qsort(p, n, sizeof(*p), by_residual);
-		first = fit(p, near);
+		l = fit(p, near);
 	}
-	return first;
+	return l;
 }
 
 static bool is_of_launch(const struct cpu_window *a, const struct cpu_window *b)
