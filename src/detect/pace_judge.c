@@ -72,6 +72,30 @@ double pace_judge_add(struct pace_judge *j, uint64_t start_ns, uint64_t window_n
 	return j->sum;
 }
 
+/* As much as the last PACE_KEPT windows had, in the end. */
+static void see_counters(struct pace_judge *j, double rare)
+{
+	if (j->rare_len == PACE_KEPT)
+		j->rare -= j->rare / PACE_KEPT;
+	else
+		j->rare_len++;
+	j->rare += fmin(rare, PACE_MOST);
+}
+
+double pace_judge_counters(struct pace_judge *j, uint64_t start_ns, double p, bool usual,
+			   double highest)
+{
+	double rare = -log(p), mean = (PACE_PRIOR + j->rare) / (PACE_PRIOR + j->rare_len);
+	bool slow = j->last_ns == start_ns && !j->quiet;
+	double more = fmin(fmax(0, rare / fmax(mean, 1) - PACE_RARE), PACE_MOST);
+	if (usual)
+		see_counters(j, rare);
+	if (!slow)
+		return 0;
+	j->sum = fmin(j->sum + more, highest);
+	return j->sum;
+}
+
 void pace_judge_over(struct pace_judge *j)
 {
 	j->sum = 0;

@@ -12,7 +12,15 @@
  * T. It is at most T, for what is slower than that is no way that launches differ; but what is
  * quicker is no fault, and it may be as low as -PACE_QUICKER. One sum for windows by themselves and
  * for what adds up (Page, "Continuous inspection schemes", 1954); how high it has to be is
- * pace_alarms.h's. No I/O. */
+ * pace_alarms.h's.
+ *
+ * A window that lost the least effect, and whose counters are rare as well, is slow by evidence of
+ * two kinds: of counters with the probability p
+ *
+ *   S = S + min(max(0, -ln p / m - X), Z)
+ *
+ * m is the mean of -ln p in this launch, 1 where the model is right of it, so that counters which
+ * are always odd on another host say nothing. No I/O. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,6 +35,7 @@
 #define PACE_PAUSE   10	  /* windows without any: what was before says nothing */
 #define PACE_QUIET   5	  /* windows on end without the least effect: likewise */
 #define PACE_SIGMA   0.01 /* clocks are no better */
+#define PACE_RARE    4.0  /* X: one normal window in fifty has counters as rare */
 
 /* Of one process. Zeroed at its beginning; pace_judge_free it. */
 struct pace_judge {
@@ -38,6 +47,8 @@ struct pace_judge {
 	uint32_t quiet;
 	uint64_t since_ns; /* where the sum left 0 */
 	uint64_t last_ns;
+	double rare; /* -ln p of counters in windows whose job was not told to be slow, summed up */
+	uint32_t rare_len;
 };
 void pace_judge_free(struct pace_judge *j);
 
@@ -54,5 +65,9 @@ double pace_judge_sigma(const struct pace_judge *j, double sigma);
  */
 double pace_judge_add(struct pace_judge *j, uint64_t start_ns, uint64_t window_ns, double loss,
 		      double s, double least, double highest);
+/* The counters of the window that was judged last: how high the sum is with them. usual: the job is
+ * not told to be slow. highest: as above. 0: that window was not judged, or is not slow. */
+double pace_judge_counters(struct pace_judge *j, uint64_t start_ns, double p, bool usual,
+			   double highest);
 /* What it told of is over: what comes next is told for itself. */
 void pace_judge_over(struct pace_judge *j);

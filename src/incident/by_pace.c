@@ -55,14 +55,20 @@ static double least_loss(const struct detector *d)
 	return -log1p(-d->judging.rate.least_effect);
 }
 
+/* Of a sum that alarms. */
+static double height_of(const struct detector *d)
+{
+	return pace_alarms_height(d->model->clock.tails, d->judging.rate.least_effect,
+				  d->judging.rate.alarms_per_hour);
+}
+
 void by_pace_judge(struct detector *d, const struct feature_row *row, double lost, struct judged *j)
 {
 	const struct model_clock *m = &d->model->clock;
 	bool learned = m->layer == DETECT_LAYERS;
 	struct pace_judge *judge = &job_pace_of(&d->job.paces, row->pid)->judge;
 	double least = least_loss(d), s = pace_judge_sigma(judge, learned ? 0 : m->sigma);
-	double height = pace_alarms_height(m->tails, d->judging.rate.least_effect,
-					   d->judging.rate.alarms_per_hour);
+	double height = height_of(d);
 	if (isnan(s) || isnan(lost) || isnan(j->p))
 		return;
 	double sum = pace_judge_add(judge, row->start_ns, d->window_ns, lost, s, least,
@@ -78,6 +84,16 @@ void by_pace_judge(struct detector *d, const struct feature_row *row, double los
 	}
 	j->p = lost < least ? fmax(p, COSTLESS_P) : p;
 	j->alarmed = slow;
+}
+
+bool by_pace_with_counters(struct detector *d, const struct feature_row *row, double p)
+{
+	struct job_pace *pace = job_pace_of(&d->job.paces, row->pid);
+	double height = height_of(d);
+	if (!pace || row->layer != DETECT_HOST || isnan(p))
+		return false;
+	return pace_judge_counters(&pace->judge, row->start_ns, p, !job_is_told(&d->job, row),
+				   height + PACE_MOST) > height;
 }
 
 bool by_pace_costs(const struct detector *d, double lost)

@@ -25,6 +25,9 @@ bool by_pace_minds_all(const struct detector *d);
 /* Of a BY_PACE row: sets p, alarmed and since_ns. lost: ln of the time taken over what is usual. */
 void by_pace_judge(struct detector *d, const struct feature_row *row, double lost,
 		   struct judged *j);
+/* A row of a process's counters, p as its mixture has it: whether its window alarms with it that
+ * does not by its pace alone. */
+bool by_pace_with_counters(struct detector *d, const struct feature_row *row, double p);
 /* Whether so much is lost (as above; NaN: no) that rows beside a slow process are a part of that:
  * more than the least effect, and LEAST_EFFECT where there is none. */
 bool by_pace_costs(const struct detector *d, double lost);

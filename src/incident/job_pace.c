@@ -2,13 +2,20 @@
 #include "incident/job_pace.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "incident/job_family.h"
+
+static void pace_free(struct job_pace *p)
+{
+	pace_judge_free(&p->judge);
+	free(p->row);
+}
 
 void job_paces_free(struct job_paces *all)
 {
 	for (size_t i = 0; i < all->list.len; i++)
-		pace_judge_free(&all->list.data[i].judge);
+		pace_free(&all->list.data[i]);
 	vec_free(&all->list);
 	map64_free(&all->at);
 }
@@ -88,7 +95,7 @@ void job_pace_forget(struct job_paces *all, uint32_t pid)
 	if (!map64_get(&all->at, pid, &at))
 		return;
 	map64_del(&all->at, pid);
-	pace_judge_free(&all->list.data[at].judge);
+	pace_free(&all->list.data[at]);
 	all->list.data[at] = all->list.data[--all->list.len];
 	if (at < all->list.len)
 		map64_set(&all->at, all->list.data[at].pid, at);

@@ -12,6 +12,8 @@
 #include "detect/model.h"
 #include "detect/pace_judge.h"
 
+struct kept_row;
+
 /* Of one process; paces are against its launch, 0 unknown. */
 struct job_pace {
 	uint32_t pid;
@@ -19,6 +21,7 @@ struct job_pace {
 	double now, before;
 	bool any; /* it had a pace once */
 	struct pace_judge judge;
+	struct kept_row *row; /* the last that it was judged by (kept_row.h); NULL: none */
 };
 
 struct job_paces {

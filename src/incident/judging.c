@@ -8,6 +8,7 @@
 #include "detect/learn.h"
 #include "incident/by_pace.h"
 #include "incident/detector_impl.h"
+#include "incident/kept_row.h"
 
 #define LEARN_P 1e-4 /* rows that are rarer are not learned from */
 
@@ -125,6 +126,35 @@ static double loss_of(const struct feature_row *row, const struct shift *shift)
 	return at < FEATURES_MOST ? lost - shift->centre[at] : lost;
 }
 
+static void note_work_alarmed(struct detector *d, const struct series *s)
+{
+	bool of_work = layer_has_calls(s->layer) || s->layer == DETECT_STEP;
+	if (s->open && of_work && s->open->a.end_ns > d->judging.work_alarmed_ns)
+		d->judging.work_alarmed_ns = s->open->a.end_ns;
+}
+
+static void join_anomaly(struct detector *d, struct series *s, const struct judged *j);
+
+/* A row of counters comes after those of its window's calls: with what it says the one that was
+ * judged by its pace may alarm. */
+static void judge_with_counters(struct detector *d, const struct feature_row *row, double p)
+{
+	if (!by_pace_with_counters(d, row, p))
+		return;
+	const struct job_pace *pace = job_pace_of(&d->job.paces, row->pid);
+	struct kept_row *kept = pace->row;
+	struct series *s = kept ? series_find(&d->judging.series, &kept->made.row) : NULL;
+	bool waits = s && !s->open && s->recent_len && kept->made.row.start_ns == row->start_ns &&
+		     series_recent(s, 0)->start_ns == row->start_ns;
+	if (!waits)
+		return;
+	kept->judged.alarmed = true;
+	kept->judged.since_ns = pace->judge.since_ns;
+	series_recent_pop(s);
+	join_anomaly(d, s, &kept->judged);
+	note_work_alarmed(d, s);
+}
+
 /* Sets what the row came to; whether it is normal. */
 static bool judge(struct detector *d, struct series *s, const struct row_work *w, struct judged *j)
 {
@@ -148,6 +178,10 @@ static bool judge(struct detector *d, struct series *s, const struct row_work *w
 	if (layer_has_calls(row->layer) && row->pace > 0 && !row->parents_pace && !isnan(lost))
 		j->lost_ns = (double)(row->end_ns - row->start_ns) * fmax(0, -expm1(-lost));
 	bool costs = by_pace_costs(d, lost);
+	if (j->by_pace)
+		kept_row_set(&job_pace_of(&d->job.paces, row->pid)->row, j);
+	if (by == BESIDE_PACE)
+		judge_with_counters(d, row, j->p);
 	if (by == BESIDE_PACE && !costs && !isnan(j->p))
 		j->p = fmax(j->p, COSTLESS_P);
 	j->beside = !j->alarmed && costs && !row->resized && j->p < BESIDE_P &&
@@ -215,13 +249,6 @@ static bool judge_unless_excused(struct detector *d, struct series *s, const str
 	}
 	shift_collect(w->shift, &d->model->layers[j->row->layer], j->row);
 	return false;
-}
-
-static void note_work_alarmed(struct detector *d, const struct series *s)
-{
-	bool of_work = layer_has_calls(s->layer) || s->layer == DETECT_STEP;
-	if (s->open && of_work && s->open->a.end_ns > d->judging.work_alarmed_ns)
-		d->judging.work_alarmed_ns = s->open->a.end_ns;
 }
 
 /* A benign change: what counters are now becomes usual. */

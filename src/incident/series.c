@@ -96,6 +96,12 @@ void series_recent_push(struct series *s, const struct recent_row *r)
 		s->recent_len++;
 }
 
+void series_recent_pop(struct series *s)
+{
+	s->recent_at = (s->recent_at + RECENT_ROWS - 1) % RECENT_ROWS;
+	s->recent_len--;
+}
+
 const struct recent_row *series_recent(const struct series *s, uint32_t back)
 {
 	return &s->recent[(s->recent_at + RECENT_ROWS - 1 - back) % RECENT_ROWS];

@@ -57,5 +57,7 @@ void series_forget(struct series_set *s, uint64_t now_ns, void (*gone)(void *ctx
 
 /* A row that belongs to no anomaly. */
 void series_recent_push(struct series *s, const struct recent_row *r);
+/* The last is taken back: it belongs to one. */
+void series_recent_pop(struct series *s);
 /* The last but so many of them; back < recent_len. */
 const struct recent_row *series_recent(const struct series *s, uint32_t back);

@@ -307,6 +307,42 @@ static void what_is_beside_goes_with_the_jump(void **state)
 	assert_true(moved && first_ended);
 }
 
+/* Where a window alone is not slow enough: when the job was told to be slow, in seconds after its
+ * fault began; 0: never. before: of counters in all the seconds before. */
+static uint64_t told_after(double pace, double p_before, double p_beside)
+{
+	for (size_t i = 0; i < PACE_TAILS; i++)
+		model.clock.tails[i].start = 10;
+	start(true);
+	seconds_of_job(40, 1, p_before);
+	seconds_of_job(3, pace, p_beside);
+	seconds_of_job(10, 1, USUAL);
+	stop();
+	for (size_t i = 0; i < told_len; i++)
+		if (told[i].layer == DETECT_TORCH && told[i].pid == PID)
+			return told[i].told_ns / SECOND - (BEGIN + 40);
+	return 0;
+}
+
+/* Counters that are rare in the same window say it at once, of what loses the least effect. */
+static void counters_tell_it_sooner(void **state)
+{
+	(void)state;
+	assert_int_equal(told_after(0.8, USUAL, USUAL), 3);
+	assert_int_equal(told_after(0.8, USUAL, RARE), 1);
+	assert_int_equal(found[0].start_ns, (BEGIN + 40) * SECOND);
+	assert_int_equal(anomalies_of(DETECT_TORCH, PID), 1);
+	assert_int_equal(anomalies_of(DETECT_HOST, PID), 1);
+	assert_int_equal(told_after(0.97, USUAL, RARE), 0);
+}
+
+/* Not those that are always odd in this launch. */
+static void counters_that_do_not_fit_say_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(told_after(0.8, RARE, RARE), 3);
+}
+
 /* Of a process that has no pace, or makes no calls any more, its mixture decides. */
 static void what_has_no_pace(void **state)
 {
@@ -340,6 +376,8 @@ int main(void)
 		T(what_is_beside),
 		T(what_is_beside_goes_with_the_jump),
 		T(a_rank_that_recovers_ends_nothing_of_another),
+		T(counters_tell_it_sooner),
+		T(counters_that_do_not_fit_say_nothing),
 		T(what_has_no_pace),
 		T(a_jump_begins_another_incident),
 		T(one_row_is_no_jump),

@@ -163,7 +163,7 @@ void start(bool whole)
 	options.whole = whole;
 	detector = detector_new(&options);
 	second = BEGIN;
-	found_len = given_len = 0;
+	found_len = told_len = given_len = 0;
 }
 
 void stop(void)
