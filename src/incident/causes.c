@@ -158,6 +158,32 @@ static double cpu_stolen(const struct evidence *e)
 		    causes_part_sum(e, owner_is_spread) + causes_part_sum(e, owner_is_no_cpu));
 }
 
+/* What lines ran that read files into memory: they copy what they have read, which takes no longer
+ * than to read it. */
+static double copies_of_files(const struct evidence *e)
+{
+	double ns = 0;
+	for (size_t i = 0; i < e->blame.parts.len; i++) {
+		const struct blame_part *read = &e->blame.parts.data[i];
+		if (!causes_is_looked_at(e, read) || !owner_is_filling(&read->owner) ||
+		    read->owner.frame == BLAME_NO_FRAME)
+			continue;
+		for (size_t k = 0; k < e->blame.parts.len; k++) {
+			const struct blame_part *ran = &e->blame.parts.data[k];
+			if (ran->owner.kind == BLAME_RUNS && owner_is_line(&ran->owner) &&
+			    ran->owner.frame == read->owner.frame &&
+			    ran->owner.thread == read->owner.thread)
+				ns += fmin(fmax(0, ran->ns), fmax(0, read->ns));
+		}
+	}
+	return ns;
+}
+
+static double files_read(const struct evidence *e)
+{
+	return causes_part_sum(e, owner_is_filling) + copies_of_files(e);
+}
+
 /* What is read into a full cgroup takes the place of what is read again later. */
 static double memory_reclaim(const struct evidence *e)
 {
@@ -165,7 +191,7 @@ static double memory_reclaim(const struct evidence *e)
 	double stalls = causes_counter_more(e, ENTITY_HOST, "direct_reclaim_stalls_per_s");
 	return paging + causes_part_sum(e, owner_is_reclaim) +
 	       (stalls > 1 ? causes_part_sum(e, owner_is_memory) : 0) +
-	       (causes_full_cgroup(e) ? causes_part_sum(e, owner_is_filling) : 0);
+	       (causes_full_cgroup(e) ? files_read(e) : 0);
 }
 
 /* All code is slower alike, and memory is another node's. */
@@ -220,7 +246,7 @@ static double checkpoint(const struct evidence *e)
 static double disk(const struct evidence *e)
 {
 	return causes_part_sum(e, owner_is_disk) + GENERAL * causes_part_sum(e, owner_is_write) +
-	       (causes_full_cgroup(e) ? 0 : causes_part_sum(e, owner_is_filling));
+	       (causes_full_cgroup(e) ? 0 : files_read(e));
 }
 
 static double data_loader(const struct evidence *e)
@@ -277,7 +303,8 @@ static double slow_code(const struct evidence *e)
 {
 	return does_other_work(e)
 		       ? 0
-		       : GENERAL * (causes_part_sum(e, owner_is_line) - in_slow_calls(e));
+		       : GENERAL * fmax(0, causes_part_sum(e, owner_is_line) - in_slow_calls(e) -
+						   copies_of_files(e));
 }
 
 static double slow_call(const struct evidence *e)

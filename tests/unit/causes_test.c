@@ -890,6 +890,25 @@ static void files_of_a_full_cgroup(void **state)
 	is(CAUSE_DISK);
 }
 
+static void part_of_line(enum blame_kind kind, double ms, uint32_t frame)
+{
+	part(kind, VIA_ITSELF, ms, 0);
+	e.blame.parts.data[e.blame.parts.len - 1].owner.frame = frame;
+}
+
+/* The line that reads copies, too; what another line ran is its own. */
+static void copies_of_files_are_the_readers(void **state)
+{
+	(void)state;
+	part_of_line(BLAME_FILLS, 300, 1);
+	part_of_line(BLAME_RUNS, 700, 1);
+	counts(USED, 990e6, 600e6);
+	counts(LIMIT, 1000e6, NAN);
+	is(CAUSE_MEMORY_RECLAIM);
+	e.blame.parts.data[1].owner.frame = 2;
+	is(CAUSE_SLOW_CODE);
+}
+
 /* A worker that waits for its parent lost more than that; a launcher above lost nothing. */
 static void a_slow_parent_is_the_victim_not_who_waits_for_its_work(void **state)
 {
@@ -1119,6 +1138,7 @@ int main(void)
 		T(others_on_the_network),
 		T(one_incident_of_ranks_that_wait_for_one),
 		T(files_of_a_full_cgroup),
+		T(copies_of_files_are_the_readers),
 		T(a_slow_parent_is_the_victim_not_who_waits_for_its_work),
 		T(an_incident_is_cut_where_its_cause_changes),
 		T(a_second_does_not_tell_the_networks_causes_apart),
