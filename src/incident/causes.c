@@ -28,8 +28,10 @@
 #define IRQ_SHARE	0.02 /* more of the host's time in interrupts */
 #define RIGHT_ODDS	4.8
 #define CONFIDENCE_MOST 0.99
-#define SAVES_SHARE	0.2 /* of waits for what was written: such are a checkpoint's */
-#define GONE_SHARE	0.3 /* of the usual time: what was done before is not done now */
+#define GIL_SHARE	0.1 /* of the excess: of waits for Python's lock, and for the job's own CPUs */
+#define GIL_OF_OWN	0.02 /* of waits for its own threads: waits for one that ran Python */
+#define SAVES_SHARE	0.2  /* of waits for what was written: such are a checkpoint's */
+#define GONE_SHARE	0.3  /* of the usual time: what was done before is not done now */
 
 /* ---- calls ---- */
 
@@ -119,10 +121,19 @@ static struct call_growth more_of(const struct evidence *e,
 
 /* ---- rules: the ns that a cause explains ---- */
 
-/* Another thread of the process that runs Python had the lock for a while. */
+static bool owner_runs_with_gil(const struct blame_owner *o)
+{
+	return o->via == VIA_GIL && (o->kind == BLAME_RUNS || o->kind == BLAME_SPREAD);
+}
+
+/* Another thread of the process that runs Python had the lock for a while. On a CPU that both have
+ * to share the lock is hardly waited for: who has it has the CPU. */
 static bool holds_gil(const struct evidence *e)
 {
-	return causes_part_sum(e, owner_is_gil) > 0.1 * evidence_excess(e);
+	double own = causes_own_ready(e);
+	return causes_part_sum(e, owner_is_gil) > GIL_SHARE * evidence_excess(e) ||
+	       (own > GIL_SHARE * evidence_excess(e) &&
+		causes_part_sum(e, owner_runs_with_gil) > GIL_OF_OWN * own);
 }
 
 /* CPU time that a quota held back, beyond usual; NaN: that was not recorded. */

@@ -209,6 +209,20 @@ static void the_lock_and_the_cpu_that_its_holder_takes(void **state)
 	is(CAUSE_PYTHON_GIL);
 }
 
+/* Where both have one CPU who has the lock has that, too: it is hardly waited for. */
+static void the_lock_on_a_shared_cpu(void **state)
+{
+	(void)state;
+	part(BLAME_SIBLING, VIA_ITSELF, 900, 7);
+	part(BLAME_SPREAD, VIA_GIL, 35, 0);
+	is(CAUSE_PYTHON_GIL);
+	e.blame.parts.data[1].owner.kind = BLAME_RIVAL; /* it had no CPU itself */
+	is(CAUSE_CPU_CONTENTION);
+	e.blame.parts.data[1] = (struct blame_part){0};
+	part(BLAME_SPREAD, VIA_GIL, 5, 0);
+	is(CAUSE_CPU_CONTENTION);
+}
+
 static void threads_of_its_own_are_contention_too(void **state)
 {
 	(void)state;
@@ -1106,6 +1120,7 @@ int main(void)
 		T(many_of_a_name_are_more_than_one_of_another),
 		T(a_bystander_is_no_culprit),
 		T(the_lock_and_the_cpu_that_its_holder_takes),
+		T(the_lock_on_a_shared_cpu),
 		T(threads_of_its_own_are_contention_too),
 		T(operations_or_reads),
 		T(a_call_that_became_slower),
