@@ -15,10 +15,9 @@ static double p_of_launch(const struct model *m, bool of_launch, double p)
 	return of_launch ? p : pow(p, n / (n + LAUNCHES));
 }
 
-void judge_row(struct judgement *ret, const struct model *m, bool of_launch,
-	       const struct feature_row *row)
+void judge_row(struct judgement *ret, const struct model *m, const struct model_mixture *mixture,
+	       bool of_launch, const struct feature_row *row)
 {
-	const struct model_mixture *mixture = &m->layers[row->layer];
 	struct feature_row blurred;
 	struct explained noisy;
 	explain_blurred(&blurred, row);

@@ -12,7 +12,8 @@ struct judgement {
 	double distance_p; /* likewise, also of what is merely better than usual */
 };
 
-/* of_launch: the model was made of rows of the very launch that is judged. row: less what its kind
- * of work has beyond what the mixture was made of (shift.h). */
-void judge_row(struct judgement *ret, const struct model *m, bool of_launch,
-	       const struct feature_row *row);
+/* mixture: of m, that of such rows (model_mixture_of). of_launch: the model was made of rows of the
+ * very launch that is judged. row: less what its kind of work has beyond what the mixture was made
+ * of (shift.h). */
+void judge_row(struct judgement *ret, const struct model *m, const struct model_mixture *mixture,
+	       bool of_launch, const struct feature_row *row);

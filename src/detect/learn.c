@@ -14,7 +14,7 @@
 #include "detect/learn_facts.h"
 #include "detect/learn_kept.h"
 #include "detect/learn_known.h"
-#include "detect/learn_mixture.h"
+#include "detect/learn_layer.h"
 #include "detect/learn_sample.h"
 #include "detect/learn_steps.h"
 #include "detect/learn_suspects.h"
@@ -508,13 +508,12 @@ static size_t learn_layers(struct learning *l, struct model *m)
 	size_t learned = 0;
 	for (enum detect_layer layer = 0; layer < DETECT_NAMED + m->named.len; layer++) {
 		struct err why;
-		int rc = learn_mixture(
-			&m->layers[layer], layer, l->rows[layer].data, l->rows[layer].len,
-			&(struct learn_mixture_options){.components = l->o->components,
-							.covariance = l->o->covariance,
-							.seed = l->o->seed,
-							.without = l->o->without},
-			&why);
+		int rc = learn_layer(m, layer, l->rows[layer].data, l->rows[layer].len,
+				     &(struct learn_mixture_options){.components = l->o->components,
+								     .covariance = l->o->covariance,
+								     .seed = l->o->seed,
+								     .without = l->o->without},
+				     &why);
 		learned += rc == 0;
 		if (rc)
 			err_wrap(&why, rc, "%s", detect_layer_name(&m->named, layer));

@@ -7,7 +7,7 @@
 
 #include "detect/clock.h"
 #include "detect/learn_known.h"
-#include "detect/learn_mixture.h"
+#include "detect/learn_layer.h"
 #include "detect/regimes.h"
 
 struct layer_rows {
@@ -115,8 +115,7 @@ static int learn_layers(struct model *m, struct layer_rows rows[DETECT_LAYERS],
 		struct err why;
 		if (!rows[l].of.len)
 			continue;
-		int rc = learn_mixture(&m->layers[l], l, rows[l].of.data, rows[l].of.len, &mixture,
-				       &why);
+		int rc = learn_layer(m, l, rows[l].of.data, rows[l].of.len, &mixture, &why);
 		learned += !rc;
 		if (rc)
 			err_wrap(&why, rc, "%s", detect_layer_name(&m->named, l));

@@ -66,7 +66,7 @@ struct model_clock {
 	/* How long the same instructions took on the CPUs, in most windows, and by how much of that
 	 * (ln) paces fall with it: cpu_speed.h. 0: they do not, or it is not known. */
 	double work_ns, cpu_slope;
-	double counted;	   /* > 0: calls alone tell the pace, of which most windows had so much */
+	double counted; /* > 0: calls alone tell the pace, of which most windows had so much */
 	double calls_per_s[CLOCK_PLACES]; /* of usual time */
 	double share[CLOCK_PLACES];	  /* of the usual time */
 	double most[CLOCK_PLACES];	  /* calls beyond so many times that are beside the work */
@@ -93,7 +93,14 @@ struct model {
 	struct setting setting;	    /* what the recordings were made on */
 	struct detect_layers named; /* layers that only files name */
 	struct model_mixture layers[DETECT_LAYERS];
+	/* Of DETECT_HOST, of helpers: processes without a pace of their own, as loaders are.
+	 * columns 0: they are in the mixture of the others. */
+	struct model_mixture helpers;
 };
+
+/* What a row is judged by. helper: it is of a process that has no pace of its own. */
+const struct model_mixture *model_mixture_of(const struct model *m, enum detect_layer layer,
+					     bool helper);
 
 void model_init(struct model *m);
 void model_free(struct model *m);

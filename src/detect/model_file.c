@@ -37,6 +37,8 @@
  *     bics         by number of components from 1 on; null: not tried
  *     cusum_ratio  of the CUSUM's height, 0 = 1
  *     tail         null, or {n, start, start_ratio, shape, scale, points}: see tail.h
+ *   helpers      likewise, of the counters of processes without a pace of their own; only where
+ *                there were enough of both (learn_layer.h)
  *
  * Numbers have seventeen significant digits, so reading gives the same to the bit. */
 #include "detect/model_file.h"
@@ -263,6 +265,8 @@ static json_t *model_json(const struct model *m)
 	if (m->clock.layer < DETECT_LAYERS)
 		json_object_set_new(o, "clock", clock_json(m));
 	json_object_set_new(o, "layers", layers_json(m));
+	if (m->helpers.columns)
+		json_object_set_new(o, "helpers", mixture_json(&m->helpers));
 	return o;
 }
 

@@ -436,6 +436,13 @@ static int parse_mixture(const json_t *o, struct model_mixture *m, struct err *e
 	return rc ? rc : parse_tail(json_object_get(o, "tail"), &m->tail, e);
 }
 
+/* There may be none. */
+static int parse_helpers(const json_t *o, struct model *m, struct err *e)
+{
+	int rc = o && m->kind == MODEL_JOB ? parse_mixture(o, &m->helpers, e) : 0;
+	return rc ? err_wrap(e, rc, "'helpers'") : 0;
+}
+
 /* Of a table one mixture, "table"; layers that this version does not know are left out. */
 static int parse_layers(const json_t *o, struct model *m, struct err *e)
 {
@@ -494,7 +501,9 @@ static int parse_model(const json_t *o, struct model *m, struct err *e)
 		rc = parse_clock(json_object_get(o, "clock"), m, e);
 	if (!rc)
 		rc = parse_counters(json_object_get(o, "counters"), m, e);
-	return rc ? rc : parse_layers(json_object_get(o, "layers"), m, e);
+	if (!rc)
+		rc = parse_layers(json_object_get(o, "layers"), m, e);
+	return rc ? rc : parse_helpers(json_object_get(o, "helpers"), m, e);
 }
 
 static int check_version(const json_t *o, const char *name, struct err *e)

@@ -56,6 +56,8 @@ static void see(struct job_paces *all, struct job_pace *p, const struct feature_
 	if (is_first)
 		p->before = p->end_ns == row->start_ns ? p->now : 0;
 	p->any |= row->pace > 0;
+	if (is_first && row->pace > 0)
+		p->own += row->parents_pace ? -1 : 1;
 	p->end_ns = row->end_ns;
 }
 
@@ -80,6 +82,12 @@ double job_pace_at(const struct job_paces *all, uint32_t pid, const struct featu
 		return row->pace;
 	*ret_before = p->end_ns >= row->end_ns || row->layer == DETECT_STEP ? p->before : p->now;
 	return row->layer == DETECT_STEP ? p->now : row->pace;
+}
+
+bool job_is_helper(const struct job_paces *all, uint32_t pid)
+{
+	const struct job_pace *p = job_pace_of(all, pid);
+	return !p || p->own <= 0;
 }
 
 bool job_has_pace(const struct job_paces *all, uint32_t pid)

@@ -19,7 +19,8 @@ struct job_pace {
 	uint32_t pid;
 	uint64_t end_ns; /* of its last window */
 	double now, before;
-	bool any; /* it had a pace once */
+	bool any;    /* it had a pace once */
+	int64_t own; /* windows with one of its own, less those with its parent's */
 	struct pace_judge judge;
 	struct kept_row *row; /* the last that it was judged by (kept_row.h); NULL: none */
 };
@@ -40,6 +41,8 @@ struct job_pace *job_pace_of(const struct job_paces *all, uint32_t pid);
 /* The pace of a row's window, and of the one before; 0 unknown. */
 double job_pace_at(const struct job_paces *all, uint32_t pid, const struct feature_row *row,
 		   double *ret_before);
+/* Whether it has none of its own, as loaders have: in most of its windows. */
+bool job_is_helper(const struct job_paces *all, uint32_t pid);
 /* Whether the process ever had one. */
 bool job_has_pace(const struct job_paces *all, uint32_t pid);
 void job_pace_forget(struct job_paces *all, uint32_t pid);

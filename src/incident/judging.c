@@ -32,6 +32,12 @@ bool judged_at(const struct map64 *judged_since, enum detect_layer layer, uint32
 
 /* ---- what a row is judged as ---- */
 
+static const struct model_mixture *mixture_of(const struct detector *d,
+					      const struct feature_row *row)
+{
+	return model_mixture_of(d->model, row->layer, job_is_helper(&d->job.paces, row->pid));
+}
+
 static struct shift *shift_of(struct detector *d, struct series *s, uint32_t regime)
 {
 	struct shift *ret = shifts_find(&s->shifts, regime);
@@ -103,7 +109,7 @@ static bool learn_from(struct detector *d, const struct series *s, struct shift 
 	/* Work that is far quicker than usual is another kind of work for a while. */
 	bool normal = quiet && j->p > NEAR_P && distance_p > NEAR_P;
 	if (normal && (d->learning || d->o.follow))
-		shift_follow(shift, &j->explained, x, &d->model->layers[j->row->layer], j->row);
+		shift_follow(shift, &j->explained, x, mixture_of(d, j->row), j->row);
 	/* Rare normal rows too: without them each fit would be narrower than the last. */
 	if (d->learning && quiet && distance_p > LEARN_P)
 		learn_live_normal(d->learning, j->row, x);
@@ -164,7 +170,7 @@ static bool judge(struct detector *d, struct series *s, const struct row_work *w
 	double lost = loss_of(row, w->shift);
 	for (size_t f = 0; f < FEATURES_MOST; f++)
 		off.x[f] -= w->shift->centre[f];
-	judge_row(&judgement, d->model, d->learning, &off);
+	judge_row(&judgement, d->model, mixture_of(d, row), d->learning, &off);
 	j->explained = judgement.explained;
 	j->p = judgement.p;
 	j->shift = w->shift->centre;
@@ -244,10 +250,10 @@ static bool judge_unless_excused(struct detector *d, struct series *s, const str
 	if (!excuse_find(EXCUSE_NEW, &c)) {
 		/* It is judged by its pace at once, and becomes known all the same. */
 		if (!w->shift->known && j->row->pace >= SLOWED)
-			shift_collect(w->shift, &d->model->layers[j->row->layer], j->row);
+			shift_collect(w->shift, mixture_of(d, j->row), j->row);
 		return judge(d, s, w, j);
 	}
-	shift_collect(w->shift, &d->model->layers[j->row->layer], j->row);
+	shift_collect(w->shift, mixture_of(d, j->row), j->row);
 	return false;
 }
 

@@ -88,6 +88,8 @@ static json_t *layers_json(const struct learned *l)
 		json_object_set_new(o, "learned", json_boolean(m->columns));
 		json_object_set_new(o, "why_not", report_text_json(l->left_out[i]));
 		json_object_set_new(o, "keys", report_number_json(keys));
+		if (i == DETECT_HOST && l->model.helpers.columns)
+			json_object_set_new(o, "helpers", mixture_json(&l->model.helpers));
 		json_array_append_new(list, o);
 	}
 	return list;
@@ -222,6 +224,16 @@ static const char *why_alone(const char *why, const char *layer)
 	return !strncmp(why, layer, len) && !strncmp(why + len, ": ", 2) ? why + len + 2 : why;
 }
 
+static void print_mixture(FILE *out, const struct model_mixture *x)
+{
+	char count[HUMAN_BYTES];
+	cell(out, human_count(count, x->gmm.rows), 7);
+	cell(out, x->gmm.trimmed ? human_count(count, x->gmm.trimmed) : "-", 8);
+	cell(out, human_count(count, x->gmm.components), 10);
+	print_columns(out, x);
+	fputc('\n', out);
+}
+
 static void print_layer(FILE *out, const struct learned *l, enum detect_layer layer)
 {
 	const struct model_mixture *x = &l->model.layers[layer];
@@ -238,11 +250,12 @@ static void print_layer(FILE *out, const struct learned *l, enum detect_layer la
 			    why ? why_alone(why, name) : "");
 		return;
 	}
-	cell(out, human_count(count, x->gmm.rows), 7);
-	cell(out, x->gmm.trimmed ? human_count(count, x->gmm.trimmed) : "-", 8);
-	cell(out, human_count(count, x->gmm.components), 10);
-	print_columns(out, x);
-	fputc('\n', out);
+	print_mixture(out, x);
+	if (layer == DETECT_HOST && l->model.helpers.columns) {
+		fprintf(out, "  %-8s", " helpers");
+		cell(out, "-", 6);
+		print_mixture(out, &l->model.helpers);
+	}
 }
 
 static void print_layers(FILE *out, const struct learned *l)

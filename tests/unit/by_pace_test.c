@@ -343,6 +343,35 @@ static void counters_that_do_not_fit_say_nothing(void **state)
 	assert_int_equal(told_after(0.8, RARE, RARE), 3);
 }
 
+/* What is odd for who tells the pace is what its loaders do all the time, and the other way round:
+ * once it is known who is which. */
+static void helpers_are_judged_among_themselves(void **state)
+{
+	(void)state;
+	make_helpers(10);
+	start(false);
+	detector_process(detector, &(struct m_process){.pid = CHILD, .parent_pid = PID});
+	for (size_t i = 0; i < 45; i++, second++) {
+		double pace = i < 40 ? 1 : 0.7, p = i < 40 ? USUAL : RARE;
+		struct feature_row own = rare_row(DETECT_TORCH, PID, USUAL);
+		struct feature_row child = rare_row(DETECT_TORCH, CHILD, USUAL);
+		struct feature_row host = rare_row(DETECT_HOST, PID, p);
+		struct feature_row of_child = rare_row(DETECT_HOST, CHILD, p);
+		own.pace = child.pace = host.pace = of_child.pace = pace;
+		child.parents_pace = of_child.parents_pace = true;
+		give(&own);
+		give(&child);
+		give(&host);
+		give(&of_child);
+	}
+	stop();
+	forget_helpers();
+	assert_true(p_at(DETECT_HOST, PID, 42) < 1e-4);
+	assert_true(p_at(DETECT_HOST, CHILD, 42) > 0.1);
+	assert_int_equal(anomalies_of(DETECT_HOST, PID), 1);
+	assert_int_equal(anomalies_of(DETECT_HOST, CHILD), 0);
+}
+
 /* Of a process that has no pace, or makes no calls any more, its mixture decides. */
 static void what_has_no_pace(void **state)
 {
@@ -378,6 +407,7 @@ int main(void)
 		T(a_rank_that_recovers_ends_nothing_of_another),
 		T(counters_tell_it_sooner),
 		T(counters_that_do_not_fit_say_nothing),
+		T(helpers_are_judged_among_themselves),
 		T(what_has_no_pace),
 		T(a_jump_begins_another_incident),
 		T(one_row_is_no_jump),

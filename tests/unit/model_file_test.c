@@ -120,6 +120,7 @@ static void make_job(struct model *m)
 	fill_mixture(&m->layers[DETECT_TORCH], 2, 2, GMM_DIAGONAL);
 	fill_mixture(&m->layers[DETECT_STEP], 16, 2, GMM_TIED);
 	fill_mixture(&m->layers[DETECT_NAMED], 3, 2, GMM_FULL);
+	fill_mixture(&m->helpers, 5, 2, GMM_FULL);
 	m->layers[DETECT_TORCH].tail = (struct tail){0};
 }
 
@@ -210,6 +211,7 @@ static void compare_models(const struct model *a, const struct model *b)
 	for (uint32_t l = 0; l < DETECT_LAYERS; l++)
 		assert_string_equal(detect_layer_name(&a->named, l),
 				    detect_layer_name(&b->named, l));
+	compare_mixtures(&a->helpers, &b->helpers);
 	for (int l = 0; l < DETECT_LAYERS; l++)
 		compare_mixtures(&a->layers[l], &b->layers[l]);
 }

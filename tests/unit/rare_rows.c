@@ -36,9 +36,8 @@ size_t told_len;
 
 /* ---- the model ---- */
 
-static void make_layer(enum detect_layer layer, const char *feature)
+static void make_mixture(struct model_mixture *m, const char *feature)
 {
-	struct model_mixture *m = &model.layers[layer];
 	struct err e = {0};
 	m->columns = 1;
 	m->names[0] = xstrdup(feature);
@@ -53,6 +52,24 @@ static void make_layer(enum detect_layer layer, const char *feature)
 		.n = 1000000, .start = log(2 * M_PI) / 2, .start_ratio = 1, .shape = 0, .scale = 1};
 	for (size_t i = 0; i < TAIL_POINTS; i++)
 		m->tail.points[i] = m->tail.start;
+}
+
+static void make_layer(enum detect_layer layer, const char *feature)
+{
+	make_mixture(&model.layers[layer], feature);
+}
+
+void make_helpers(double scale)
+{
+	make_mixture(&model.helpers, "cpu_ratio");
+	model.helpers.scale[0] = scale;
+}
+
+void forget_helpers(void)
+{
+	free(model.helpers.names[0]);
+	gmm_free(&model.helpers.gmm);
+	model.helpers = (struct model_mixture){0};
 }
 
 int make_model(void **state)

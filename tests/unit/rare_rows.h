@@ -27,6 +27,10 @@ extern size_t told_len;
 /* Of a group of tests; then of each test, before it. */
 int make_model(void **state);
 int free_model(void **state);
+/* Counters of processes without a pace of their own get a mixture that is so many times as wide;
+ * and have none again. */
+void make_helpers(double scale);
+void forget_helpers(void);
 int begin(void **state);
 
 void start(bool whole);
