@@ -35,6 +35,7 @@ cp bench/common.py "$stage/bench/"
 cp -R lab/advice lab/faults lab/detect lab/diagnose "$stage/lab/"
 rm -r "$stage/lab/detect/unseen"
 strip -o "$stage/lab/faults/helpers/libfault_cuda.so" "$build/lab/libfault_cuda.so"
+strip -o "$stage/lab/faults/helpers/cpu_kinds" "$build/lab/cpu_kinds"
 find "$stage/tests" "$stage/lab" -name __pycache__ -prune -exec rm -r {} +
 mv "$stage/tests/gpu/dist.mk" "$stage/Makefile"
 for p in libbpf-dev libelf-dev zlib1g-dev libzstd-dev libyaml-dev libjansson-dev libcapstone-dev libprotobuf-c-dev libcsv-dev libcap-dev libseccomp-dev libnghttp2-dev libevent-dev libssl-dev libsqlite3-dev libstdc++6; do
