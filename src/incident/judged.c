@@ -77,8 +77,9 @@ void judged_row(struct judged *j, const struct feature_row *row, double score, b
 	if (row->layer >= JUDGED_LAYERS)
 		return;
 	struct judged_layer *l = &j->layers[row->layer];
+	bool helper = row->layer == DETECT_HOST && (row->parents_pace || !(row->pace > 0));
 	pthread_mutex_lock(&j->lock);
-	struct judged_row *to = place_of(j, l, alarmed);
+	struct judged_row *to = helper && j->helpers_apart ? NULL : place_of(j, l, alarmed);
 	if (to)
 		fill(to, row, score, alarmed);
 	pthread_mutex_unlock(&j->lock);
@@ -120,6 +121,7 @@ void judged_mixtures(struct judged *j, const struct model *model,
 		     const struct detect_layers *layers)
 {
 	pthread_mutex_lock(&j->lock);
+	j->helpers_apart = model->helpers.columns;
 	for (size_t i = 0; i < JUDGED_LAYERS; i++) {
 		enum detect_layer layer = (enum detect_layer)i;
 		snprintf(j->layers[i].name, sizeof(j->layers[i].name), "%s",

@@ -41,6 +41,7 @@ struct judged_layer {
 struct judged {
 	pthread_mutex_t lock; /* of what follows */
 	struct judged_layer layers[JUDGED_LAYERS];
+	bool helpers_apart; /* the model has a mixture of theirs, which is not drawn */
 	bool whole;
 };
 
@@ -49,7 +50,8 @@ struct judged *judged_new(bool whole);
 void judged_free(struct judged *j);
 
 void judged_row(struct judged *j, const struct feature_row *row, double score, bool alarmed);
-/* Copies the mixtures, and what layers are called. */
+/* Copies the mixtures, and what layers are called. Where helpers have a mixture of their own that of
+ * the others, and rows of helpers are left out from then on. */
 void judged_mixtures(struct judged *j, const struct model *model,
 		     const struct detect_layers *layers);
 

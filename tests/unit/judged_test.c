@@ -61,12 +61,41 @@ static void more_alarms_than_there_is_room_for(void **state)
 	judged_free(j);
 }
 
+/* Where loaders are judged among themselves the picture is of the others. */
+static void helpers_are_not_drawn(void **state)
+{
+	const struct feature_row own = {.layer = DETECT_HOST, .pid = 1, .pace = 1},
+				 loader = {.layer = DETECT_HOST,
+					   .pid = 2,
+					   .pace = 1,
+					   .parents_pace = true},
+				 idle = {.layer = DETECT_HOST, .pid = 3},
+				 calls = {.layer = DETECT_TORCH, .pid = 3};
+	static struct model m;
+	const struct detect_layers layers = {0};
+	(void)state;
+	model_init(&m);
+	for (int apart = 0; apart < 2; apart++) {
+		struct judged *j = judged_new(false);
+		m.helpers.columns = (uint32_t)apart;
+		judged_mixtures(j, &m, &layers);
+		judged_row(j, &own, 0, false);
+		judged_row(j, &loader, 0, false);
+		judged_row(j, &idle, 0, false);
+		judged_row(j, &calls, 0, false);
+		assert_int_equal(judged_len(&j->layers[DETECT_HOST]), apart ? 1 : 3);
+		assert_int_equal(judged_len(&j->layers[DETECT_TORCH]), 1);
+		judged_free(j);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_latest),
 		cmocka_unit_test(of_all_the_time),
 		cmocka_unit_test(more_alarms_than_there_is_room_for),
+		cmocka_unit_test(helpers_are_not_drawn),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
