@@ -18,14 +18,6 @@ struct elf_symtab {
 	size_t strings_len; /* ends in a NUL, so each offset below it is a C string */
 };
 
-struct elf_symbol_ref {
-	uint64_t address;
-	uint64_t size;
-	uint32_t index;
-	uint8_t rank; /* which of several symbols at one address names it; 0 is best */
-	bool dynamic;
-};
-
 struct elf_file {
 	const uint8_t *data;
 	size_t len;
@@ -48,7 +40,9 @@ struct elf_file {
 	const char *interpreter;
 	char build_id[2 * 64 + 1];
 
-	struct elf_symbol_ref *by_address; /* made by the first elf_file_symbol_at */
+	/* Made by the first elf_file_symbol_at: places in dynsym, and behind those in symtab. Four
+	 * bytes a symbol, for files stay open and libraries have a million of them. */
+	uint32_t *by_address;
 	size_t nby_address;
 };
 

@@ -199,9 +199,17 @@ static uint8_t symbol_rank(const struct elf_symbol *sym)
 	return (sym->is_function ? 0 : 4) + (sym->size ? 0 : 2) + (sym->is_local ? 1 : 0);
 }
 
+/* A symbol while they are put in order. */
+struct symbol_ref {
+	uint64_t address;
+	uint32_t place; /* as in by_address */
+	uint8_t rank;	/* which of several symbols at one address names it; 0 is best */
+	bool dynamic;
+};
+
 static int compare_refs(const void *a, const void *b)
 {
-	const struct elf_symbol_ref *x = a, *y = b;
+	const struct symbol_ref *x = a, *y = b;
 
 	if (x->address != y->address)
 		return x->address < y->address ? -1 : 1;
@@ -209,33 +217,53 @@ static int compare_refs(const void *a, const void *b)
 		return x->rank > y->rank ? -1 : 1; /* the best comes last */
 	if (x->dynamic != y->dynamic)
 		return x->dynamic ? 1 : -1;
-	return x->index > y->index ? -1 : x->index < y->index;
+	return x->place > y->place ? -1 : x->place < y->place;
 }
 
 static void index_addresses(struct elf_file *f)
 {
 	const struct elf_symtab *tables[] = {&f->dynsym, &f->symtab};
-	size_t n = 0;
+	size_t n = 0, most = f->dynsym.count + f->symtab.count;
+	struct symbol_ref *refs = xcalloc(most + 1, sizeof(*refs));
 
-	f->by_address = xcalloc(f->dynsym.count + f->symtab.count + 1, sizeof(*f->by_address));
-	for (int t = 0; t < 2; t++) {
+	for (int t = 0; t < 2 && most <= UINT32_MAX; t++) {
 		for (size_t i = 0; i < tables[t]->count; i++) {
 			Elf64_Sym raw = sym_at(tables[t], i);
 			struct elf_symbol sym;
 
 			if (!usable(f, tables[t], &raw, &sym))
 				continue;
-			f->by_address[n++] = (struct elf_symbol_ref){
+			refs[n++] = (struct symbol_ref){
 				.address = sym.address,
-				.size = sym.size,
-				.index = i,
+				.place = (uint32_t)(t ? f->dynsym.count + i : i),
 				.rank = symbol_rank(&sym),
 				.dynamic = t == 0,
 			};
 		}
 	}
-	qsort(f->by_address, n, sizeof(*f->by_address), compare_refs);
+	qsort(refs, n, sizeof(*refs), compare_refs);
+	f->by_address = xcalloc(n + 1, sizeof(*f->by_address));
+	for (size_t i = 0; i < n; i++)
+		f->by_address[i] = refs[i].place;
 	f->nby_address = n;
+	free(refs);
+}
+
+static const struct elf_symtab *table_at(const struct elf_file *f, size_t at, size_t *ret_index)
+{
+	size_t place = f->by_address[at];
+	bool dynamic = place < f->dynsym.count;
+
+	*ret_index = dynamic ? place : place - f->dynsym.count;
+	return dynamic ? &f->dynsym : &f->symtab;
+}
+
+static Elf64_Sym by_address_at(const struct elf_file *f, size_t at)
+{
+	size_t index;
+	const struct elf_symtab *t = table_at(f, at, &index);
+
+	return sym_at(t, index);
 }
 
 bool elf_file_symbol_at(struct elf_file *f, uint64_t address, struct elf_symbol *ret)
@@ -248,7 +276,7 @@ bool elf_file_symbol_at(struct elf_file *f, uint64_t address, struct elf_symbol 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (f->by_address[mid].address <= address)
+		if (by_address_at(f, mid).st_value <= address)
 			low = mid + 1;
 		else
 			high = mid;
@@ -256,16 +284,14 @@ bool elf_file_symbol_at(struct elf_file *f, uint64_t address, struct elf_symbol 
 	/* A label without size inside a function hides it only from its own first byte on;
 	 * a few steps back find the function around it. */
 	for (size_t back = 1; back <= 8 && back <= low; back++) {
-		const struct elf_symbol_ref *ref = &f->by_address[low - back];
-		const struct elf_symtab *t = ref->dynamic ? &f->dynsym : &f->symtab;
-		bool covers = address - ref->address < ref->size ||
-			      (ref->size == 0 && (back == 1 || address == ref->address));
-		Elf64_Sym raw;
+		size_t index;
+		const struct elf_symtab *t = table_at(f, low - back, &index);
+		Elf64_Sym raw = sym_at(t, index);
+		bool covers = address - raw.st_value < raw.st_size ||
+			      (raw.st_size == 0 && (back == 1 || address == raw.st_value));
 
-		if (!covers)
-			continue;
-		raw = sym_at(t, ref->index);
-		return usable(f, t, &raw, ret);
+		if (covers)
+			return usable(f, t, &raw, ret);
 	}
 	return false;
 }
