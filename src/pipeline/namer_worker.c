@@ -16,20 +16,35 @@
 
 #define COPY_BYTES (4u << 20) /* larger files are mapped: see elf_file_changed */
 #define KEPT_BYTES (2ULL << 30)
+#define COPIES_BYTES                                                                               \
+	(16u << 20)	 /* of memory; a process of PyTorch maps twice as much in small files */
 #define NAME_BYTES 16384 /* more is cut */
 #define JIT_BYTES  (256u << 20)
 
 /* ---- files ---- */
 
-static void close_oldest(struct namer_files *fs)
+static void close_oldest(struct namer_files *fs, bool copied)
 {
-	size_t oldest = 0;
-	for (size_t i = 1; i < fs->list.len; i++)
-		if (fs->list.data[i].asked < fs->list.data[oldest].asked)
+	size_t oldest = SIZE_MAX;
+	for (size_t i = 0; i < fs->list.len; i++)
+		if ((fs->list.data[i].copied || !copied) &&
+		    (oldest == SIZE_MAX || fs->list.data[i].asked < fs->list.data[oldest].asked))
 			oldest = i;
+	if (oldest == SIZE_MAX)
+		return;
 	fs->bytes -= fs->list.data[oldest].bytes;
+	fs->copied_bytes -= fs->list.data[oldest].copied ? fs->list.data[oldest].bytes : 0;
 	elf_file_close(fs->list.data[oldest].elf);
 	fs->list.data[oldest] = fs->list.data[--fs->list.len];
+}
+
+/* One that was closed comes with its next question again, unless it was written to since. */
+static void make_room(struct namer_files *fs, uint64_t bytes)
+{
+	while (fs->list.len && fs->bytes + bytes > KEPT_BYTES)
+		close_oldest(fs, false);
+	while (bytes <= COPY_BYTES && fs->copied_bytes && fs->copied_bytes + bytes > COPIES_BYTES)
+		close_oldest(fs, true);
 }
 
 static int open_elf(struct elf_file **ret, int fd, const struct namer_question *q, struct err *e)
@@ -57,8 +72,7 @@ static int file_of(struct namer_files *fs, int fd, const struct namer_question *
 		return err_set(e, ESTALE, "it was written to");
 	if (fd >= 0)
 		fstat(fd, &st);
-	while (fs->list.len && fs->bytes + (uint64_t)st.st_size > KEPT_BYTES)
-		close_oldest(fs);
+	make_room(fs, (uint64_t)st.st_size);
 	int rc = open_elf(ret, fd, q, e);
 	if (rc)
 		return rc;
@@ -67,8 +81,10 @@ static int file_of(struct namer_files *fs, int fd, const struct namer_question *
 	fs->list.data[last].handle = q->handle;
 	fs->list.data[last].elf = *ret;
 	fs->list.data[last].bytes = (uint64_t)st.st_size;
+	fs->list.data[last].copied = st.st_size <= COPY_BYTES;
 	fs->list.data[last].asked = ++fs->questions;
 	fs->bytes += (uint64_t)st.st_size;
+	fs->copied_bytes += st.st_size <= COPY_BYTES ? (uint64_t)st.st_size : 0;
 	return 0;
 }
 

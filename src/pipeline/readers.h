@@ -2,6 +2,7 @@
  * their host. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buffer.h"
@@ -17,10 +18,11 @@ struct namer_files {
 		uint32_t handle;
 		struct elf_file *elf;
 		uint64_t bytes;
+		bool copied;
 		uint64_t asked; /* number of the question that asked for it last */
 	})
 	list;
-	uint64_t bytes, questions;
+	uint64_t bytes, copied_bytes, questions;
 };
 
 /* The operations, which keep files open in *files. */

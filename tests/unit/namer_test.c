@@ -121,6 +121,47 @@ static uint64_t address_in_file(const char *name)
 	return s.address;
 }
 
+#define SMALL_FILE "/lib64/ld-linux-x86-64.so.2"
+#define COPIES	   (16u << 20)
+
+static void ask_to_open(struct namer_files *files, const struct parser_op *open_op, uint32_t handle)
+{
+	struct namer_question q = {.handle = handle};
+	struct buf question = {0}, answer = {0};
+	struct err e = {""};
+	int fd = open(SMALL_FILE, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	buf_add(&question, &q, sizeof(q));
+	buf_add(&question, SMALL_FILE, sizeof(SMALL_FILE));
+	if (open_op->answer(files, fd, question.data, question.len, &answer, &e))
+		fail_msg("%s", e.msg);
+	close(fd);
+	buf_free(&question);
+	buf_free(&answer);
+}
+
+/* Copies of small files are memory: those that were asked for longest ago go, and come again. */
+static void copies_take_so_much_memory(void **state)
+{
+	static struct namer_files files;
+	struct parser_op ops[PIPELINE_OPS];
+	struct stat st;
+	(void)state;
+	pipeline_parser_ops(&files, ops);
+	assert_int_equal(stat(SMALL_FILE, &st), 0);
+	uint32_t fit = COPIES / (uint32_t)st.st_size;
+	for (uint32_t i = 1; i <= fit + 5; i++)
+		ask_to_open(&files, &ops[NAMER_OPEN], i);
+	assert_int_equal(files.list.len, fit);
+	assert_true(files.copied_bytes <= COPIES);
+	ask_to_open(&files, &ops[NAMER_OPEN], fit + 5); /* is there */
+	ask_to_open(&files, &ops[NAMER_OPEN], 1);
+	assert_int_equal(files.list.len, fit);
+	for (size_t i = 0; i < files.list.len; i++)
+		elf_file_close(files.list.data[i].elf);
+	vec_free(&files.list);
+}
+
 static void a_good_file(void **state)
 {
 	struct namer_facts facts;
@@ -311,6 +352,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_good_file),
+		cmocka_unit_test(copies_take_so_much_memory),
 		cmocka_unit_test(a_file_that_takes_its_reader_over),
 		cmocka_unit_test(an_owner_of_such_files),
 		cmocka_unit_test(a_file_that_changes),
