@@ -5,7 +5,8 @@ usage: soak.py EACGM [--seconds S] [--kill-every S] [--jobs N] [--births PER_S] 
                [--apart] [-- AGENT OPTION...]
 
 A line for each life of the agent: its memory in the last third beside the middle third (the first
-is its start), its descriptors and threads at both, the slowest scrape, how many jobs have steps,
+is its start), with that of the processes that it forks, who read files and wait for its end; its
+own alone; its descriptors and threads at both, the slowest scrape, how many jobs have steps,
 what was lost; and of its end by `kill -9` how far the store's newest row was behind, how long
 probes stayed in a job, and how long until the next one served. The last life ends by SIGTERM.
 `--kill-every 0` has it live once. --out gets all of it, a JSON object a line. --apart: the jobs map
@@ -63,6 +64,34 @@ def state_of(pid):
     return {"rss": int(re.search(r"VmRSS:\s+(\d+)", text).group(1)) * 1024,
             "threads": int(re.search(r"Threads:\s+(\d+)", text).group(1)),
             "fds": len(os.listdir("/proc/%d/fd" % pid))}
+
+
+def parents():
+    """{pid: parent}"""
+    ret = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/stat" % name) as f:
+                ret[int(name)] = int(f.read().rpartition(")")[2].split()[1])
+        except OSError:
+            pass
+    return ret
+
+
+def together_of(pid):
+    """Memory of the agent and of all that it has forked, what they share counted once."""
+    parent, total = parents(), 0
+    for one in parent:
+        above = one
+        while above and above != pid:
+            above = parent.get(above)
+        if above:
+            try:
+                with open("/proc/%d/smaps_rollup" % one) as f:
+                    total += int(re.search(r"^Pss:\s+(\d+)", f.read(), re.M).group(1)) * 1024
+            except (OSError, AttributeError):
+                pass
+    return total
 
 
 def scrape(port):
@@ -178,8 +207,8 @@ class Life:
     def look(self):
         took, self.text = scrape(self.port)
         self.slowest = max(self.slowest, took)
-        self.rows.append(dict(state_of(self.p.pid), at_s=time.monotonic() - self.began,
-                              samples=self.text.count("\n")))
+        self.rows.append(dict(state_of(self.p.pid), together=together_of(self.p.pid),
+                              at_s=time.monotonic() - self.began, samples=self.text.count("\n")))
 
     def killed(self, store, job):
         had = traps_of(job)
@@ -203,8 +232,9 @@ class Life:
                "started_s": self.started_s, "slowest_scrape_s": self.slowest,
                "jobs_with_steps": len(set(steps)), "lost": float(lost.group(1)) if lost else None,
                "most_rss": max(row["rss"] for row in self.rows),
+               "most_together": max(row["together"] for row in self.rows),
                "samples": self.rows[-1]["samples"], **end}
-        for key in ("rss", "fds", "threads"):
+        for key in ("rss", "together", "fds", "threads"):
             ret[key] = [statistics.mean(row[key] for row in part) for part in (middle or last, last)]
         return ret
 
@@ -213,9 +243,9 @@ def wrong_with(s, asked_s):
     """What a life's summary says against it."""
     long = s["seconds"] >= SHORTEST_S and asked_s >= SHORTEST_S
     return [why for bad, why in (
-        (long and s["rss"][1] > MEMORY_RATIO * s["rss"][0],
-         "memory grew from %.1f to %.1f MB" % tuple(v / 1e6 for v in s["rss"])),
-        (s["most_rss"] > MEMORY_BYTES, "memory of %.1f MB" % (s["most_rss"] / 1e6)),
+        (long and s["together"][1] > MEMORY_RATIO * s["together"][0],
+         "memory grew from %.1f to %.1f MB" % tuple(v / 1e6 for v in s["together"])),
+        (s["most_together"] > MEMORY_BYTES, "memory of %.1f MB" % (s["most_together"] / 1e6)),
         (long and s["fds"][1] > DESCRIPTORS_RATIO * s["fds"][0],
          "descriptors grew from %.1f to %.1f" % tuple(s["fds"])),
         (s.get("behind_s", 0) > BEHIND_S, "the store lacks %.1f s" % s.get("behind_s", 0)),
@@ -227,10 +257,11 @@ def wrong_with(s, asked_s):
 
 def told(s):
     line = ("life %d: %.0f s, started in %.1f s, memory %.1f to %.1f MB (%+.1f %%, %.1f at most), "
-            "descriptors %.1f to %.1f, threads %.1f to %.1f, %d samples, slowest scrape %.0f ms, "
+            "of these the agent itself %.1f to %.1f (resident; %.1f at most), descriptors %.1f to %.1f, threads %.1f to %.1f, %d samples, slowest scrape %.0f ms, "
             "steps of %d jobs, lost %s"
-            % (s["life"], s["seconds"], s["started_s"], s["rss"][0] / 1e6, s["rss"][1] / 1e6,
-               100 * (s["rss"][1] / s["rss"][0] - 1), s["most_rss"] / 1e6, *s["fds"],
+            % (s["life"], s["seconds"], s["started_s"], *(v / 1e6 for v in s["together"]),
+               100 * (s["together"][1] / s["together"][0] - 1), s["most_together"] / 1e6,
+               *(v / 1e6 for v in s["rss"]), s["most_rss"] / 1e6, *s["fds"],
                *s["threads"], s["samples"], 1e3 * s["slowest_scrape_s"], s["jobs_with_steps"],
                s["lost"]))
     if "behind_s" in s:
@@ -296,7 +327,7 @@ class Soak:
         print("%.0f s, %d processes born, %d lives, %d by kill -9: memory %.1f MB at most, the store "
               "%.2f s behind at most, %.1f MB, slowest scrape %.0f ms, lost %.0f; %s"
               % (self.o.seconds, self.births, len(self.lives), len(kills),
-                 max(s["most_rss"] for s in self.lives) / 1e6,
+                 max(s["most_together"] for s in self.lives) / 1e6,
                  max((s["behind_s"] for s in kills), default=0),
                  self.store.bytes() / 1e6,
                  1e3 * max(s["slowest_scrape_s"] for s in self.lives),
