@@ -29,21 +29,21 @@ const volatile bool counts_hits;      /* how often each probe is come by: hits.h
 const volatile bool wakes_reader;     /* who empties the rings rests until one is half full */
 
 /* ---- written by user space while running ---- */
-__u32 mode_of_layer[LAYERS_MAX];     /* enum trace_mode */
-__u32 epoch;			     /* raised when probes go off: open calls are then void */
-__u32 exclusions;		     /* how often excluded, or a value of targets, changed */
-__u64 guard_failures;		     /* exceptions that could not be prepared for */
-__u32 stack_shift;		     /* calls' chances of a stack are halved so often */
-bool frozen;			     /* record nothing, leave open calls as they are */
-bool calls_closed;		     /* no call is begun or ended: bursts are off, or not all is on */
-bool replacing;			     /* places may have two links for a moment */
-bool bursts_closed;		     /* places that are on in bursts begin no call any more */
-__u64 times_left_ns[TIMES_LEFT];     /* when a budget took places off, the last such times */
-__u64 first_left_ns[MAX_PROBES];     /* of a probe's places, since it is in bursts; */
-__u64 last_left_ns[MAX_PROBES];	     /* the same is told of it when it is in them no more */
-bool in_bursts[MAX_PROBES];	     /* what bursts_closed is of */
-bool closing;			     /* nobody answers the loader hook any more */
-__u64 answered_maps[ANSWER_SLOTS];   /* numbers of holds that were dealt with: loader hook */
+__u32 mode_of_layer[LAYERS_MAX];   /* enum trace_mode */
+__u32 epoch;			   /* raised when probes go off: open calls are then void */
+__u32 exclusions;		   /* how often excluded, or a value of targets, changed */
+__u64 guard_failures;		   /* exceptions that could not be prepared for */
+__u32 stack_shift;		   /* calls' chances of a stack are halved so often */
+bool frozen;			   /* record nothing, leave open calls as they are */
+bool calls_closed;		   /* no call is begun or ended: bursts are off, or not all is on */
+bool replacing;			   /* places may have two links for a moment */
+bool bursts_closed;		   /* places that are on in bursts begin no call any more */
+__u64 times_left_ns[TIMES_LEFT];   /* when a budget took places off, the last such times */
+__u64 first_left_ns[MAX_PROBES];   /* of a probe's places, since it is in bursts; */
+__u64 last_left_ns[MAX_PROBES];	   /* the same is told of it when it is in them no more */
+bool in_bursts[MAX_PROBES];	   /* what bursts_closed is of */
+bool closing;			   /* nobody answers the loader hook any more */
+__u64 answered_maps[ANSWER_SLOTS]; /* numbers of holds that were dealt with: loader hook */
 __u64 answered_unwind[ANSWER_SLOTS]; /* and exception guard */
 __u64 granted_ns[ANSWER_SLOTS];	     /* loader hook: until when user space works on that one */
 __u64 heartbeat_ns;		     /* when user space last ran */

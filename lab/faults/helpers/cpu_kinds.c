@@ -95,13 +95,13 @@ static void walk(void *ctx)
 	}
 #define F8(n)  F(n##0) F(n##1) F(n##2) F(n##3) F(n##4) F(n##5) F(n##6) F(n##7)
 #define F64(n) F8(n##0) F8(n##1) F8(n##2) F8(n##3) F8(n##4) F8(n##5) F8(n##6) F8(n##7)
-F64(0)
-F64(1)
-F64(2) F64(3) F64(4) F64(5) F64(6) F64(7)
 #define N8(n)  f##n##0, f##n##1, f##n##2, f##n##3, f##n##4, f##n##5, f##n##6, f##n##7
 #define N64(n) N8(n##0), N8(n##1), N8(n##2), N8(n##3), N8(n##4), N8(n##5), N8(n##6), N8(n##7)
-	static uint64_t (*const functions[])(uint64_t) = {N64(0), N64(1), N64(2), N64(3),
-							  N64(4), N64(5), N64(6), N64(7)};
+/* clang-format off */
+F64(0) F64(1) F64(2) F64(3) F64(4) F64(5) F64(6) F64(7)
+static uint64_t (*const functions[])(uint64_t) = {N64(0), N64(1), N64(2), N64(3),
+						  N64(4), N64(5), N64(6), N64(7)};
+/* clang-format on */
 #define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
 
 static void call(void *ctx)
