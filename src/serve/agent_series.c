@@ -534,7 +534,8 @@ static void write_own(const struct series_sink *x, const struct agent_view *v)
 	series_sample(x, &(struct label){"version", v->version}, 1, 1);
 	write_number(x, "eacgm_own_cpu_cores", FAMILY_GAUGE,
 		     "CPUs that eacgm itself used in the last second.", s->own_cpu);
-	write_number(x, "eacgm_own_resident_bytes", FAMILY_GAUGE, "Memory of eacgm itself.",
+	write_number(x, "eacgm_own_resident_bytes", FAMILY_GAUGE,
+		     "Memory of eacgm's own process, without those that read files for it.",
 		     s->own_rss_bytes);
 	write_number(x, "eacgm_probe_cpu_cores", FAMILY_GAUGE,
 		     "CPUs that probes took of the jobs, smoothed over ten seconds.", s->probe_cpu);
