@@ -257,7 +257,8 @@ def wrong_with(s, asked_s):
 
 def told(s):
     line = ("life %d: %.0f s, started in %.1f s, memory %.1f to %.1f MB (%+.1f %%, %.1f at most), "
-            "of these the agent itself %.1f to %.1f (resident; %.1f at most), descriptors %.1f to %.1f, threads %.1f to %.1f, %d samples, slowest scrape %.0f ms, "
+            "of these the agent itself %.1f to %.1f (resident; %.1f at most), descriptors %.1f to "
+            "%.1f, threads %.1f to %.1f, %d samples, slowest scrape %.0f ms, "
             "steps of %d jobs, lost %s"
             % (s["life"], s["seconds"], s["started_s"], *(v / 1e6 for v in s["together"]),
                100 * (s["together"][1] / s["together"][0] - 1), s["most_together"] / 1e6,

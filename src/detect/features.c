@@ -129,14 +129,22 @@ uint64_t feature_row_due(const struct feature_row *row, uint64_t window_ns)
 	return row->layer == DETECT_STEP && over ? row->end_ns + window_ns - over : row->end_ns;
 }
 
+/* Layers of calls come first, also those that only files name. */
+static int judged_as(enum detect_layer layer)
+{
+	bool calls = layer < DETECT_HARDWARE || layer >= DETECT_NAMED;
+	return (int)layer + (calls ? 0 : DETECT_LAYERS);
+}
+
 int feature_rows_due_compare(const struct feature_row *x, const struct feature_row *y,
 			     uint64_t window_ns)
 {
 	uint64_t of_x = feature_row_due(x, window_ns), of_y = feature_row_due(y, window_ns);
 	if (of_x != of_y)
 		return of_x < of_y ? -1 : 1;
-	if (x->layer != y->layer)
-		return x->layer < y->layer ? -1 : 1;
+	int layer_of_x = judged_as(x->layer), layer_of_y = judged_as(y->layer);
+	if (layer_of_x != layer_of_y)
+		return layer_of_x < layer_of_y ? -1 : 1;
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
 	if (x->gpu != y->gpu)

@@ -435,7 +435,7 @@ static uint64_t start_after_warmup(const struct learning *l, uint64_t start_ns)
 }
 
 /* Of the layers of a window each has a row: one is enough. What has its parent's pace has none. */
-static void learn_alarms(struct learning *l, size_t recordings)
+static void learn_alarms(struct learning *l, const struct model *m, size_t recordings)
 {
 	struct paced *all = xcalloc(l->paced.len + 1, sizeof(*all));
 	size_t n = 0;
@@ -443,12 +443,14 @@ static void learn_alarms(struct learning *l, size_t recordings)
 	for (size_t i = 0; i < l->paced.len; i++) {
 		const struct paced_window *w = &l->paced.data[i];
 		if (w->pace > 0 && !w->parents)
-			all[n++] = (struct paced){w->recording, w->pid, w->start_ns, log(w->pace)};
+			all[n++] =
+				(struct paced){w->recording, w->pid, w->start_ns, log(w->pace), 0};
 	}
 	uint64_t start_ns = launch_start_ns(all, n, l->window_ns);
 	n = launch_start_leave_out(all, n, start_ns);
 	l->clock.start_ns = start_after_warmup(l, start_ns);
 	double least = clock_resolution(&l->clock, l->window_ns);
+	learn_counters_p(all, n, m, l->rows[DETECT_HOST].data, l->rows[DETECT_HOST].len);
 	if (n)
 		pace_alarms_learn(l->clock.tails, &l->clock.sigma, all, n, (uint32_t)recordings,
 				  l->window_ns, least);
@@ -502,13 +504,33 @@ static void suspects_leave(struct learning *l)
 	}
 }
 
+/* A process leads where its calls agree with the model's clock, as who detects has it, or where it
+ * has a pace that is not its parent's. */
+static void find_roles(const struct learning *l, struct map64 *own)
+{
+	for (size_t i = 0; i < l->clocked.len; i++) {
+		const struct clock_window *w = &l->clocked.data[i];
+		struct clock_reading r;
+		clock_read(&r, &l->clock, &w->sums, l->window_ns);
+		if (r.agrees)
+			learn_role(own, w->recording, w->pid, true);
+	}
+	for (size_t i = 0; i < l->paced.len; i++) {
+		const struct paced_window *w = &l->paced.data[i];
+		if (w->pace > 0)
+			learn_role(own, w->recording, w->pid, !w->parents);
+	}
+}
+
 /* How many layers were learned. */
 static size_t learn_layers(struct learning *l, struct model *m)
 {
 	size_t learned = 0;
+	struct map64 own = {0};
+	find_roles(l, &own);
 	for (enum detect_layer layer = 0; layer < DETECT_NAMED + m->named.len; layer++) {
 		struct err why;
-		int rc = learn_layer(m, layer, l->rows[layer].data, l->rows[layer].len,
+		int rc = learn_layer(m, layer, l->rows[layer].data, l->rows[layer].len, &own,
 				     &(struct learn_mixture_options){.components = l->o->components,
 								     .covariance = l->o->covariance,
 								     .seed = l->o->seed,
@@ -520,6 +542,7 @@ static size_t learn_layers(struct learning *l, struct model *m)
 		if (rc && l->o->left_out)
 			l->o->left_out(l->o->left_out_ctx, layer, why.msg);
 	}
+	map64_free(&own);
 	return learned;
 }
 
@@ -562,9 +585,6 @@ int learn_model(struct model *ret, const struct row_source *const *recordings, s
 	known_make(&l.known, o->without, o->seed);
 	round_of_passes(&l);
 	suspects_leave(&l);
-	if (l.clock.layer < DETECT_LAYERS)
-		learn_alarms(&l, n);
-
 	struct model m;
 	model_init(&m);
 	m.window_ns = l.window_ns;
@@ -574,8 +594,10 @@ int learn_model(struct model *ret, const struct row_source *const *recordings, s
 	for (size_t i = 0; i < n; i++)
 		setting_add_recording(&m.setting, recordings[i]->tables);
 	known_to_model(&l.known, &m);
-	m.clock = l.clock;
 	size_t learned = learn_layers(&l, &m);
+	if (l.clock.layer < DETECT_LAYERS)
+		learn_alarms(&l, &m, n);
+	m.clock = l.clock;
 	known_free(&l.known);
 	recordings_free(&l);
 	vec_free(&l.paced);

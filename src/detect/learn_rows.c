@@ -74,9 +74,10 @@ static void settle_regimes(struct model *m, struct layer_rows rows[DETECT_LAYERS
 
 /* The rows have their pace; what it was made of is not there, and only judged rows are asked about.
  * Rows of one window have the same: those of the layer that has most windows. */
-static void learn_clock(struct model_clock *ret, const struct layer_rows rows[DETECT_LAYERS],
+static void learn_clock(struct model *m, const struct layer_rows rows[DETECT_LAYERS],
 			uint32_t recordings, uint64_t window_ns)
 {
+	struct model_clock *ret = &m->clock;
 	size_t most = 0, n = 0;
 	enum detect_layer of = DETECT_LAYERS;
 	for (enum detect_layer l = 0; l < DETECT_LAYERS; l++) {
@@ -96,8 +97,9 @@ static void learn_clock(struct model_clock *ret, const struct layer_rows rows[DE
 		const struct feature_row *row = &rows[of].of.data[i];
 		if (row->pace > 0 && !row->parents_pace)
 			paced[n++] = (struct paced){row->recording, row->pid, row->start_ns,
-						    log(row->pace)};
+						    log(row->pace), 0};
 	}
+	learn_counters_p(paced, n, m, rows[DETECT_HOST].of.data, rows[DETECT_HOST].of.len);
 	ret->windows = n;
 	pace_alarms_learn(ret->tails, &ret->sigma, paced, n, recordings, window_ns, 0);
 	free(paced);
@@ -107,6 +109,12 @@ static int learn_layers(struct model *m, struct layer_rows rows[DETECT_LAYERS],
 			const struct learn_options *o, struct err *e)
 {
 	size_t learned = 0;
+	struct map64 own = {0};
+	for (size_t i = 0; i < rows[DETECT_HOST].of.len; i++) {
+		const struct feature_row *row = &rows[DETECT_HOST].of.data[i];
+		if (row->pace > 0)
+			learn_role(&own, row->recording, row->pid, !row->parents_pace);
+	}
 	const struct learn_mixture_options mixture = {.components = o->components,
 						      .covariance = o->covariance,
 						      .seed = o->seed,
@@ -115,13 +123,14 @@ static int learn_layers(struct model *m, struct layer_rows rows[DETECT_LAYERS],
 		struct err why;
 		if (!rows[l].of.len)
 			continue;
-		int rc = learn_layer(m, l, rows[l].of.data, rows[l].of.len, &mixture, &why);
+		int rc = learn_layer(m, l, rows[l].of.data, rows[l].of.len, &own, &mixture, &why);
 		learned += !rc;
 		if (rc)
 			err_wrap(&why, rc, "%s", detect_layer_name(&m->named, l));
 		if (rc && o->left_out)
 			o->left_out(o->left_out_ctx, l, why.msg);
 	}
+	map64_free(&own);
 	return learned ? 0 : err_set(e, EINVAL, "no layer could be learned");
 }
 
@@ -137,8 +146,8 @@ int learn_rows(struct model *ret, const struct rows_file *files, size_t n,
 	ret->without = o->without;
 	ret->named = *files[0].layers;
 	settle_regimes(ret, rows);
-	learn_clock(&ret->clock, rows, (uint32_t)n, o->window_ns);
 	int rc = learn_layers(ret, rows, o, e);
+	learn_clock(ret, rows, (uint32_t)n, o->window_ns);
 	if (!rc)
 		ret->origin = xasprintf("rows of %zu recording%s", n, n == 1 ? "" : "s");
 	else

@@ -74,6 +74,9 @@ static void judge_launch(peaks *ret, const struct calibration *c, size_t from, s
 		pace_judge_see(&j, pace, false);
 		double sum = pace_judge_add(&j, w[i].start_ns, c->window_ns,
 					    pace_judge_loss(&j, pace), sigma, least, INFINITY);
+		if (w[i].counters_p > 0)
+			sum = fmax(sum, pace_judge_counters(&j, w[i].start_ns, w[i].counters_p,
+							    true, INFINITY, NULL));
 		if (sum > 0 && !(before > 0))
 			*vec_push(ret) = sum;
 		else if (sum > 0 && ret->len)

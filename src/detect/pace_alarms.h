@@ -17,7 +17,9 @@
  * exp. Sums depend on the least effect, so that there is one such tail for each of some least
  * effects; the greatest that is not above the user's counts. A launch that was not learned from
  * differs more from those that were than they do from what they have in common: of n launches each
- * one's offset is taken n / (n - 1) times. No I/O. */
+ * one's offset is taken n / (n - 1) times. What counters add to the sums (pace_judge.h) is in the
+ * stretches, so that where they go with the pace by themselves heights are as much higher. No I/O.
+ */
 #pragma once
 
 #include <stddef.h>
@@ -41,6 +43,7 @@ struct paced {
 	uint32_t recording, pid;
 	uint64_t start_ns;
 	double ln_pace;
+	double counters_p; /* of the process's counters in it; 0: not known */
 };
 
 /* How many of the windows, from the first on, are of its launch; and the middle of the shortest

@@ -83,13 +83,16 @@ static void see_counters(struct pace_judge *j, double rare)
 }
 
 double pace_judge_counters(struct pace_judge *j, uint64_t start_ns, double p, bool usual,
-			   double highest)
+			   double highest, double *ret_more)
 {
 	double rare = -log(p), mean = (PACE_PRIOR + j->rare) / (PACE_PRIOR + j->rare_len);
 	bool slow = j->last_ns == start_ns && !j->quiet;
-	double more = fmin(fmax(0, rare / fmax(mean, 1) - PACE_RARE), PACE_MOST);
+	double beyond = fmax(0, rare / fmax(mean, 1) - PACE_RARE);
+	double more = fmin(beyond / (2 * PACE_SLACK), PACE_MOST);
 	if (usual)
 		see_counters(j, rare);
+	if (ret_more)
+		*ret_more = slow ? more : 0;
 	if (!slow)
 		return 0;
 	j->sum = fmin(j->sum + more, highest);

@@ -17,10 +17,12 @@
  * A window that lost the least effect, and whose counters are rare as well, is slow by evidence of
  * two kinds: of counters with the probability p
  *
- *   S = S + min(max(0, -ln p / m - X), Z)
+ *   S = S + min(max(0, -ln p / m - X) / (2 K), Z)
  *
- * m is the mean of -ln p in this launch, 1 where the model is right of it, so that counters which
- * are always odd on another host say nothing. No I/O. */
+ * m is the mean of -ln p (of each at most Z) in this launch's last windows, 1 where the model is
+ * right of it, so that counters which are always odd on another host say nothing. Over 2 K it falls
+ * as steeply as sums of normal windows do (pace_alarms.h), so that these still say how high is how
+ * rare. No I/O. */
 #pragma once
 
 #include <stdbool.h>
@@ -65,9 +67,10 @@ double pace_judge_sigma(const struct pace_judge *j, double sigma);
  */
 double pace_judge_add(struct pace_judge *j, uint64_t start_ns, uint64_t window_ns, double loss,
 		      double s, double least, double highest);
-/* The counters of the window that was judged last: how high the sum is with them. usual: the job is
- * not told to be slow. highest: as above. 0: that window was not judged, or is not slow. */
+/* The counters of the window that was judged last: how high the sum is with them, and in *ret_more
+ * (may be NULL) what they add. usual: the job is not told to be slow. highest: as above. 0: that
+ * window was not judged, or is not slow. */
 double pace_judge_counters(struct pace_judge *j, uint64_t start_ns, double p, bool usual,
-			   double highest);
+			   double highest, double *ret_more);
 /* What it told of is over: what comes next is told for itself. */
 void pace_judge_over(struct pace_judge *j);

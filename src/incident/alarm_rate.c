@@ -36,10 +36,10 @@ static double height_at(struct alarm_rate *r, int power)
 }
 
 /* The height grows nearly as the logarithm of the windows: between powers of two by a line. */
-double alarm_height(struct alarm_rate *r, const struct model *m, enum detect_layer layer, double p)
+double alarm_height(struct alarm_rate *r, const struct model_mixture *m, double p)
 {
 	double at = fmin(fmax(-log2(p), 4), ALARM_HEIGHTS - 2);
 	int low = (int)at;
 	double under = height_at(r, low), over = height_at(r, low + 1);
-	return (under + (at - low) * (over - under)) * fmax(1, m->layers[layer].cusum_ratio);
+	return (under + (at - low) * (over - under)) * fmax(1, m->cusum_ratio);
 }

@@ -20,5 +20,5 @@ struct alarm_rate {
  * sum. */
 double alarm_p(const struct alarm_rate *r, const struct model *m, const struct series_set *series,
 	       const struct feature_row *row);
-/* The height at which a sum alarms that often. */
-double alarm_height(struct alarm_rate *r, const struct model *m, enum detect_layer layer, double p);
+/* The height at which a sum alarms that often, of rows that the mixture judges. */
+double alarm_height(struct alarm_rate *r, const struct model_mixture *m, double p);

@@ -86,14 +86,16 @@ void by_pace_judge(struct detector *d, const struct feature_row *row, double los
 	j->alarmed = slow;
 }
 
-bool by_pace_with_counters(struct detector *d, const struct feature_row *row, double p)
+bool by_pace_with_counters(struct detector *d, const struct feature_row *row, double p,
+			   double *ret_more)
 {
 	struct job_pace *pace = job_pace_of(&d->job.paces, row->pid);
-	double height = height_of(d);
+	*ret_more = 0;
 	if (!pace || row->layer != DETECT_HOST || isnan(p))
 		return false;
+	double height = height_of(d);
 	return pace_judge_counters(&pace->judge, row->start_ns, p, !job_is_told(&d->job, row),
-				   height + PACE_MOST) > height;
+				   height + PACE_MOST, ret_more) > height;
 }
 
 bool by_pace_costs(const struct detector *d, double lost)

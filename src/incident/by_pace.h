@@ -26,8 +26,9 @@ bool by_pace_minds_all(const struct detector *d);
 void by_pace_judge(struct detector *d, const struct feature_row *row, double lost,
 		   struct judged *j);
 /* A row of a process's counters, p as its mixture has it: whether its window alarms with it that
- * does not by its pace alone. */
-bool by_pace_with_counters(struct detector *d, const struct feature_row *row, double p);
+ * does not by its pace alone. *ret_more: what it adds to -ln p of the window. */
+bool by_pace_with_counters(struct detector *d, const struct feature_row *row, double p,
+			   double *ret_more);
 /* Whether so much is lost (as above; NaN: no) that rows beside a slow process are a part of that:
  * more than the least effect, and LEAST_EFFECT where there is none. */
 bool by_pace_costs(const struct detector *d, double lost);

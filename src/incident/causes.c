@@ -169,23 +169,29 @@ static double cpu_stolen(const struct evidence *e)
 		    causes_part_sum(e, owner_is_spread) + causes_part_sum(e, owner_is_no_cpu));
 }
 
-/* What lines ran that read files into memory: they copy what they have read, which takes no longer
- * than to read it. */
+/* What one line waited for reading, however it came to that. */
+static double read_by(const struct evidence *e, const struct blame_owner *line)
+{
+	double ns = 0;
+	for (size_t i = 0; i < e->blame.parts.len; i++) {
+		const struct blame_part *p = &e->blame.parts.data[i];
+		if (causes_is_looked_at(e, p) && owner_is_filling(&p->owner) &&
+		    p->owner.frame == line->frame && p->owner.thread == line->thread)
+			ns += p->ns;
+	}
+	return ns;
+}
+
+/* Lines that read files into memory copy what they have read: so much of what they ran, at most as
+ * long as they waited for reading. */
 static double copies_of_files(const struct evidence *e)
 {
 	double ns = 0;
 	for (size_t i = 0; i < e->blame.parts.len; i++) {
-		const struct blame_part *read = &e->blame.parts.data[i];
-		if (!causes_is_looked_at(e, read) || !owner_is_filling(&read->owner) ||
-		    read->owner.frame == BLAME_NO_FRAME)
-			continue;
-		for (size_t k = 0; k < e->blame.parts.len; k++) {
-			const struct blame_part *ran = &e->blame.parts.data[k];
-			if (ran->owner.kind == BLAME_RUNS && owner_is_line(&ran->owner) &&
-			    ran->owner.frame == read->owner.frame &&
-			    ran->owner.thread == read->owner.thread)
-				ns += fmin(fmax(0, ran->ns), fmax(0, read->ns));
-		}
+		const struct blame_part *p = &e->blame.parts.data[i];
+		if (causes_is_looked_at(e, p) && p->owner.kind == BLAME_RUNS &&
+		    owner_is_line(&p->owner) && p->owner.frame != BLAME_NO_FRAME)
+			ns += fmax(0, fmin(p->ns, read_by(e, &p->owner)));
 	}
 	return ns;
 }

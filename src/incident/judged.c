@@ -77,7 +77,7 @@ void judged_row(struct judged *j, const struct feature_row *row, double score, b
 	if (row->layer >= JUDGED_LAYERS)
 		return;
 	struct judged_layer *l = &j->layers[row->layer];
-	bool helper = row->layer == DETECT_HOST && (row->parents_pace || !(row->pace > 0));
+	bool helper = row->layer == DETECT_HOST && row->parents_pace;
 	pthread_mutex_lock(&j->lock);
 	struct judged_row *to = helper && j->helpers_apart ? NULL : place_of(j, l, alarmed);
 	if (to)

@@ -51,7 +51,7 @@ void judged_free(struct judged *j);
 
 void judged_row(struct judged *j, const struct feature_row *row, double score, bool alarmed);
 /* Copies the mixtures, and what layers are called. Where helpers have a mixture of their own that
- * of the others, and rows of helpers are left out from then on. */
+ * of the others, and rows of what works for another process are left out from then on. */
 void judged_mixtures(struct judged *j, const struct model *model,
 		     const struct detect_layers *layers);
 

@@ -93,7 +93,7 @@ static void sum_up(struct detector *d, struct series *s, struct judged *j, doubl
 		return;
 	if (s->last_ns && row->start_ns > s->last_ns + PAUSE_ROWS * length)
 		s->cusum = (struct cusum){0};
-	double height = alarm_height(&d->judging.rate, d->model, row->layer, rate);
+	double height = alarm_height(&d->judging.rate, mixture_of(d, row), rate);
 	if (cusum_add(&s->cusum, row->start_ns, j->p, height) && !j->explained.better) {
 		j->alarmed = true;
 		j->since_ns = s->cusum.since;
@@ -141,11 +141,13 @@ static void note_work_alarmed(struct detector *d, const struct series *s)
 
 static void join_anomaly(struct detector *d, struct series *s, const struct judged *j);
 
-/* A row of counters comes after those of its window's calls: with what it says the one that was
- * judged by its pace may alarm. */
+/* A row of counters comes after those of its window's calls (but for a file without a model, whose
+ * counters come last): with what it says the one that was judged by its pace may alarm. Who reads
+ * rows was told that one already, as what it was then. */
 static void judge_with_counters(struct detector *d, const struct feature_row *row, double p)
 {
-	if (!by_pace_with_counters(d, row, p))
+	double more;
+	if (!by_pace_with_counters(d, row, p, &more))
 		return;
 	const struct job_pace *pace = job_pace_of(&d->job.paces, row->pid);
 	struct kept_row *kept = pace->row;
@@ -155,6 +157,7 @@ static void judge_with_counters(struct detector *d, const struct feature_row *ro
 	if (!waits)
 		return;
 	kept->judged.alarmed = true;
+	kept->judged.p *= exp(-more);
 	kept->judged.since_ns = pace->judge.since_ns;
 	series_recent_pop(s);
 	join_anomaly(d, s, &kept->judged);

@@ -312,7 +312,7 @@ static void what_is_beside_goes_with_the_jump(void **state)
 static uint64_t told_after(double pace, double p_before, double p_beside)
 {
 	for (size_t i = 0; i < PACE_TAILS; i++)
-		model.clock.tails[i].start = 10;
+		model.clock.tails[i].start = 9.4;
 	start(true);
 	seconds_of_job(40, 1, p_before);
 	seconds_of_job(3, pace, p_beside);

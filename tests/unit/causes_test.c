@@ -921,6 +921,12 @@ static void copies_of_files_are_the_readers(void **state)
 	is(CAUSE_MEMORY_RECLAIM);
 	e.blame.parts.data[1].owner.frame = 2;
 	is(CAUSE_SLOW_CODE);
+	/* what one line ran is copied once, in how many ways it may have waited */
+	e.blame.parts.data[1].owner.frame = 1;
+	e.blame.parts.data[0].ns = 100 * MS;
+	part_of_line(BLAME_FILLS, 100, 1);
+	struct cause_found f = is(CAUSE_MEMORY_RECLAIM);
+	assert_true(fabs(f.explained_ns - 400 * MS) < MS);
 }
 
 /* A worker that waits for its parent lost more than that; a launcher above lost nothing. */

@@ -83,7 +83,7 @@ static void helpers_are_not_drawn(void **state)
 		judged_row(j, &loader, 0, false);
 		judged_row(j, &idle, 0, false);
 		judged_row(j, &calls, 0, false);
-		assert_int_equal(judged_len(&j->layers[DETECT_HOST]), apart ? 1 : 3);
+		assert_int_equal(judged_len(&j->layers[DETECT_HOST]), apart ? 2 : 3);
 		assert_int_equal(judged_len(&j->layers[DETECT_TORCH]), 1);
 		judged_free(j);
 	}

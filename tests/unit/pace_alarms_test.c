@@ -24,6 +24,7 @@
  * one. */
 struct job {
 	double sigma, launch, alike, heavy;
+	double with_counters; /* by how much these go with it; 0: it has none */
 };
 
 static uint64_t state_of_chance;
@@ -57,6 +58,14 @@ static double next_loss(struct launch *l)
 	return l->offset + j->sigma * (l->last + tail);
 }
 
+/* Of the counters of the same window, how rare they are; 0: there are none. */
+static double next_counters_p(const struct launch *l)
+{
+	double with = l->job->with_counters;
+	double x = with * l->last + sqrt(1 - with * with) * (with > 0 ? normal() : 0);
+	return with > 0 ? erfc(x / M_SQRT2) / 2 : 0;
+}
+
 static void learn(struct pace_tail tails[PACE_TAILS], double *sigma, const struct job *job,
 		  uint32_t launches, size_t windows)
 {
@@ -64,8 +73,10 @@ static void learn(struct pace_tail tails[PACE_TAILS], double *sigma, const struc
 	size_t n = 0;
 	for (uint32_t i = 0; i < launches; i++) {
 		struct launch l = launch_of(job);
-		for (size_t w = 0; w < windows; w++)
-			all[n++] = (struct paced){i, 1, w * SECOND, -next_loss(&l)};
+		for (size_t w = 0; w < windows; w++) {
+			double loss = next_loss(&l);
+			all[n++] = (struct paced){i, 1, w * SECOND, -loss, next_counters_p(&l)};
+		}
 	}
 	pace_alarms_learn(tails, sigma, all, n, launches, SECOND, 0);
 	free(all);
@@ -79,12 +90,16 @@ struct asked {
 	size_t got;
 };
 
-static void judge(struct asked *a, uint64_t window, double pace, double sigma, double least_effect)
+static void judge(struct asked *a, uint64_t window, double pace, double counters_p, double sigma,
+		  double least_effect)
 {
 	struct pace_judge *j = &a->judge;
 	double loss = pace_judge_loss(j, pace), least = -log1p(-least_effect);
 	double sum = pace_judge_add(j, window * SECOND, SECOND, loss, pace_judge_sigma(j, sigma),
 				    least, a->height + PACE_MOST);
+	if (counters_p > 0)
+		sum = fmax(sum, pace_judge_counters(j, window * SECOND, counters_p, true,
+						    a->height + PACE_MOST, NULL));
 	bool alarm = sum > a->height && loss >= least;
 	a->got += alarm && a->quiet >= PACE_QUIET;
 	a->quiet = alarm ? 0 : a->quiet + 1;
@@ -92,7 +107,8 @@ static void judge(struct asked *a, uint64_t window, double pace, double sigma, d
 
 #define RATES 3
 /* Launches of an hour. */
-static void run_hours(struct asked asked[RATES], const struct job *job, double sigma, size_t hours)
+static void run_hours(struct asked asked[RATES], const struct job *job, double sigma, size_t hours,
+		      double least_effect)
 {
 	for (size_t h = 0; h < hours; h++) {
 		struct launch l = launch_of(job);
@@ -101,12 +117,12 @@ static void run_hours(struct asked asked[RATES], const struct job *job, double s
 			asked[a].quiet = PACE_QUIET;
 		}
 		for (uint64_t w = 0; w < 3600; w++) {
-			double pace = exp(-next_loss(&l));
+			double pace = exp(-next_loss(&l)), counters_p = next_counters_p(&l);
 			pace_judge_see(&asked[0].judge, pace, false);
 			for (size_t a = 0; a < RATES; a++) {
 				asked[a].judge.launch = asked[0].judge.launch;
 				asked[a].judge.len = asked[0].judge.len;
-				judge(&asked[a], w, pace, sigma, 0);
+				judge(&asked[a], w, pace, counters_p, sigma, least_effect);
 			}
 		}
 		pace_judge_free(&asked[0].judge);
@@ -137,7 +153,7 @@ static void what_was_asked_for(void **state)
 			learn(tails, &sigma, &jobs[i].job, LAUNCHES, (size_t)10 * MINUTE);
 			for (size_t a = 0; a < RATES; a++)
 				asked[a].height = pace_alarms_height(tails, 0, asked[a].an_hour);
-			run_hours(asked, &jobs[i].job, sigma, HOURS);
+			run_hours(asked, &jobs[i].job, sigma, HOURS, 0);
 		}
 		for (size_t a = 0; a < RATES; a++) {
 			double got = (double)asked[a].got / (MODELS * HOURS);
@@ -165,7 +181,7 @@ static uint64_t windows_until_found(double slowdown, double least_effect)
 	for (; w < 200 && !a.got; w++) {
 		double pace = exp(-next_loss(&l)) / (w < 100 ? 1 : slowdown);
 		pace_judge_see(&a.judge, pace, false);
-		judge(&a, w, pace, sigma, least_effect);
+		judge(&a, w, pace, 0, sigma, least_effect);
 	}
 	pace_judge_free(&a.judge);
 	return w - 100;
@@ -206,12 +222,40 @@ static void how_soon(void **state)
 	assert_true(isinf(pace_alarms_windows(tails, 0.3, 0.1, 1, 1.2)));
 }
 
+/* What counters add is learned as well, also where they are rare in slow windows by themselves: by
+ * a factor of two at most. */
+static void with_counters(void **state)
+{
+	static const double goes_with[] = {1e-9, 0.5, 0.8};
+	enum { MODELS = 20, HOURS = 10 };
+	(void)state;
+	for (size_t i = 0; i < sizeof(goes_with) / sizeof(goes_with[0]); i++) {
+		const struct job job = {
+			.sigma = 0.06, .launch = 0.02, .with_counters = goes_with[i]};
+		struct asked asked[RATES] = {{.an_hour = 0.3}, {.an_hour = 1}, {.an_hour = 10}};
+		state_of_chance = 17 + i;
+		for (size_t m = 0; m < MODELS; m++) {
+			struct pace_tail tails[PACE_TAILS];
+			double sigma;
+			learn(tails, &sigma, &job, LAUNCHES, (size_t)10 * MINUTE);
+			for (size_t a = 0; a < RATES; a++)
+				asked[a].height = pace_alarms_height(tails, 0.1, asked[a].an_hour);
+			run_hours(asked, &job, sigma, HOURS, 0.1);
+		}
+		for (size_t a = 0; a < RATES; a++) {
+			double got = (double)asked[a].got / (MODELS * HOURS);
+			printf("counters that go with it by %.1g: asked for %g an hour, got %.3g\n",
+			       goes_with[i], asked[a].an_hour, got);
+			assert_true(got <= 2 * asked[a].an_hour);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_asked_for),
-		cmocka_unit_test(what_is_slow),
-		cmocka_unit_test(without_a_model),
+		cmocka_unit_test(what_was_asked_for), cmocka_unit_test(with_counters),
+		cmocka_unit_test(what_is_slow),	      cmocka_unit_test(without_a_model),
 		cmocka_unit_test(how_soon),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
