@@ -74,17 +74,19 @@ WRITER = """
 import os, sys, time
 f = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
 times = lambda: os.stat(sys.argv[2]).st_size if sys.argv[2:] else 0
-before = times()
 for _ in range(%d):
     os.write(f, b"x" * (1 << 20))
     os.fsync(f)
-end = time.monotonic() + 30
-while sys.argv[2:] and times() < before + 4 and time.monotonic() < end:
+before, end = times(), time.monotonic() + 30
+while sys.argv[2:] and times() < before + 32 and time.monotonic() < end:
     time.sleep(0.01)
 os.unlink(sys.argv[1])
 print(os.getpid(), flush=True)
 """
 
+# Where a kernel does not tell of an end, that is known when the request's place is used again: so
+# the other goes on for a while.
+#
 # The same blocks over and over: of files that grow side by side the disk may get what is next to
 # each other as one request, which is of who began it. Each time is a byte of the second file.
 REWRITER = """
