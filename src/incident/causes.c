@@ -121,11 +121,6 @@ static struct call_growth more_of(const struct evidence *e,
 
 /* ---- rules: the ns that a cause explains ---- */
 
-static bool owner_runs_with_gil(const struct blame_owner *o)
-{
-	return o->via == VIA_GIL && (o->kind == BLAME_RUNS || o->kind == BLAME_SPREAD);
-}
-
 /* Another thread of the process that runs Python had the lock for a while. On a CPU that both have
  * to share the lock is hardly waited for: who has it has the CPU. */
 static bool holds_gil(const struct evidence *e)

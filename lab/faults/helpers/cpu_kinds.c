@@ -29,6 +29,7 @@ static uint64_t now_ns(void)
 
 /* ---- additions: busy units of the core ---- */
 
+/* The work of bpf/fixed_work.h, to be compared with what that tells. */
 static void add(void *ctx)
 {
 	uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6;
