@@ -85,11 +85,12 @@ static void see_counters(struct pace_judge *j, double rare)
 double pace_judge_counters(struct pace_judge *j, uint64_t start_ns, double p, bool usual,
 			   double highest, double *ret_more)
 {
-	double rare = -log(p), mean = (PACE_PRIOR + j->rare) / (PACE_PRIOR + j->rare_len);
+	double rare = p >= 0 && p <= 1 ? -log(p) : NAN;
+	double mean = (PACE_PRIOR + j->rare) / (PACE_PRIOR + j->rare_len);
 	bool slow = j->last_ns == start_ns && !j->quiet;
 	double beyond = fmax(0, rare / fmax(mean, 1) - PACE_RARE);
 	double more = fmin(beyond / (2 * PACE_SLACK), PACE_MOST);
-	if (usual)
+	if (usual && !isnan(rare))
 		see_counters(j, rare);
 	if (ret_more)
 		*ret_more = slow ? more : 0;

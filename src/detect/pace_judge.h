@@ -68,8 +68,8 @@ double pace_judge_sigma(const struct pace_judge *j, double sigma);
 double pace_judge_add(struct pace_judge *j, uint64_t start_ns, uint64_t window_ns, double loss,
 		      double s, double least, double highest);
 /* The counters of the window that was judged last: how high the sum is with them, and in *ret_more
- * (may be NULL) what they add. usual: the job is not told to be slow. highest: as above. 0: that
- * window was not judged, or is not slow. */
+ * (may be NULL) what they add. p: what is no probability says nothing. usual: the job is not told
+ * to be slow. highest: as above. 0: that window was not judged, or is not slow. */
 double pace_judge_counters(struct pace_judge *j, uint64_t start_ns, double p, bool usual,
 			   double highest, double *ret_more);
 /* What it told of is over: what comes next is told for itself. */
