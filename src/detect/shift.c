@@ -80,6 +80,19 @@ void shift_collect(struct shift *s, const struct model_mixture *m, const struct 
 	free(s->collected);
 	s->collected = NULL;
 	s->known = true;
+	s->against = m;
+}
+
+/* A feature that only one of the two has keeps its centre for when that one is back. */
+void shift_against(struct shift *s, const struct model_mixture *m, enum detect_layer layer)
+{
+	if (!s->against || s->against == m)
+		return;
+	for (size_t f = 0; f < FEATURES_MOST; f++) {
+		double moved = mixture_centre(s->against, layer, f) - mixture_centre(m, layer, f);
+		s->centre[f] += isfinite(moved) ? moved : 0;
+	}
+	s->against = m;
 }
 
 /* Where all is normal, what is usual follows: the centre and its trend, by a critically damped

@@ -72,6 +72,7 @@ static struct row_work work_of_row(struct detector *d, struct series *s,
 	if (regime != s->regime)
 		s->cusum = (struct cusum){0};
 	s->regime = regime;
+	shift_against(w.shift, mixture_of(d, row), row->layer);
 	w.fresh = w.shift->known && !w.slowed && fresh_work_covers(&d->fresh, row);
 	/* New sizes in work that a model has: it begins or ends in the window. */
 	bool resizes = row->resized && regime && regime <= d->judging.regimes_known;

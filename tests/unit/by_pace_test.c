@@ -372,6 +372,35 @@ static void helpers_are_judged_among_themselves(void **state)
 	assert_int_equal(anomalies_of(DETECT_HOST, CHILD), 0);
 }
 
+/* Work of a new kind, in which a process is a helper at first, and tells a pace later: what is
+ * usual in it was learned against the mixture of helpers, and is judged by that of the others. */
+static void a_helper_that_is_none_any_more(void **state)
+{
+	enum { HELPS = 60, LEADS = 140, SLOW = 5 };
+	(void)state;
+	make_helpers(1);
+	model.helpers.centre[0] = 5;
+	for (int odd = 0; odd < 2; odd++) {
+		start(false);
+		detector_process(detector, &(struct m_process){.pid = CHILD, .parent_pid = PID});
+		for (int i = 0; i < HELPS + LEADS + SLOW; i++, second++) {
+			struct feature_row calls = rare_row(DETECT_TORCH, CHILD, USUAL);
+			struct feature_row host = rare_row(DETECT_HOST, CHILD, USUAL);
+			bool slow = i >= HELPS + LEADS;
+			calls.pace = host.pace = slow ? 0.7 : 1;
+			calls.parents_pace = host.parents_pace = i < HELPS;
+			host.regime = model.regimes.len + 1;
+			host.x[0] = slow && odd ? 13 : 7;
+			give(&calls);
+			give(&host);
+		}
+		stop();
+		assert_int_equal(anomalies_of(DETECT_TORCH, CHILD), 1);
+		assert_int_equal(anomalies_of(DETECT_HOST, CHILD), odd);
+	}
+	forget_helpers();
+}
+
 /* Of a process that has no pace, or makes no calls any more, its mixture decides. */
 static void what_has_no_pace(void **state)
 {
@@ -408,6 +437,7 @@ int main(void)
 		T(counters_tell_it_sooner),
 		T(counters_that_do_not_fit_say_nothing),
 		T(helpers_are_judged_among_themselves),
+		T(a_helper_that_is_none_any_more),
 		T(what_has_no_pace),
 		T(a_jump_begins_another_incident),
 		T(one_row_is_no_jump),
