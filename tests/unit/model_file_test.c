@@ -18,6 +18,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "detect/judge.h"
 #include "detect/model_file.h"
 #include "mixture_score.h"
 
@@ -255,11 +256,15 @@ static void a_table_has_one_mixture(void **state)
 
 /* ---- damage ---- */
 
+/* In one line; of what was read nothing is left. */
 static void refused(const char *text, size_t len, const char *why)
 {
-	struct model m;
+	static struct model m, untouched;
 	struct err e = {0};
+	memset(&m, 0x5a, sizeof(m));
+	memset(&untouched, 0x5a, sizeof(untouched));
 	assert_int_equal(model_parse(&m, text, len, "m.model", &e), -EINVAL);
+	assert_memory_equal(&m, &untouched, sizeof(m));
 	if (!strstr(e.msg, why) || strchr(e.msg, '\n'))
 		fail_msg("'%s' does not say '%s'", e.msg, why);
 }
@@ -278,6 +283,8 @@ static void what_is_no_model_is_refused(void **state)
 		 "is of version 2, and this eacgm reads models of version 1"},
 		{"{\"eacgm_model\": 1, \"eacgm_model\": 1}", "it is no JSON"},
 		{"{\"eacgm_model\": 1}", "'m.model' is a damaged model: 'kind'"},
+		{"{\"eacgm_model\": 1, \"helpers\": 1e999}", "it is no JSON"},
+		{"{\"eacgm_model\": 1, \"helpers\": 9223372036854775808}", "it is no JSON"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		refused(cases[i].text, strlen(cases[i].text), cases[i].why);
@@ -434,6 +441,214 @@ static void older_models_are_read(void **state)
 	model_free(&m);
 }
 
+/* ---- the mixture of helpers ---- */
+
+/* A model whose helpers' columns are counters. */
+static json_t *with_helpers(json_t **ret_helpers)
+{
+	struct model m;
+	uint32_t n;
+	const struct feature *features = features_of(DETECT_HOST, &n);
+	make_job(&m);
+	for (uint32_t i = 0; i < m.helpers.columns; i++) {
+		free(m.helpers.names[i]);
+		m.helpers.names[i] = xstrdup(features[i].name);
+	}
+	char *text = print(&m);
+	json_t *root = json_loads(text, 0, NULL);
+	free(text);
+	model_free(&m);
+	*ret_helpers = json_object_get(root, "helpers");
+	return root;
+}
+
+/* It is read, and any row can be judged by it. */
+static void accepted(const json_t *root, uint32_t columns)
+{
+	static const double values[] = {0, 1e300, -1e300, NAN};
+	struct model m;
+	struct err e = {0};
+	char *text = json_dumps(root, 0);
+	if (model_parse(&m, text, strlen(text), "m", &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(m.helpers.columns, columns);
+	const struct model_mixture *mixture = model_mixture_of(&m, DETECT_HOST, true);
+	assert_ptr_equal(mixture, columns ? &m.helpers : &m.layers[DETECT_HOST]);
+	for (size_t v = 0; columns && v < sizeof(values) / sizeof(values[0]); v++) {
+		struct feature_row row = {.layer = DETECT_HOST, .pid = 1};
+		struct judgement j;
+		for (size_t f = 0; f < FEATURES_MOST; f++)
+			row.x[f] = values[v];
+		judge_row(&j, &m, mixture, false, &row);
+		if (!isnan(j.p) && !(j.p >= 0 && j.p <= 1))
+			fail_msg("p is %g", j.p);
+	}
+	model_free(&m);
+	free(text);
+}
+
+static void helpers_are_refused(const json_t *root)
+{
+	char *text = json_dumps(root, 0);
+	refused(text, strlen(text), "'m.model' is a damaged model: 'helpers': ");
+	free(text);
+}
+
+static void helpers_are_a_mixture_or_none(void **state)
+{
+	static const char *const odd[] = {"null", "true", "3", "\"x\"", "[]", "[{}]", "{}"};
+	json_t *helpers, *root = with_helpers(&helpers);
+	(void)state;
+	accepted(root, 5);
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		json_object_set_new(root, "helpers", json_loads(odd[i], JSON_DECODE_ANY, NULL));
+		helpers_are_refused(root);
+	}
+	json_object_del(root, "helpers"); /* as in older models */
+	accepted(root, 0);
+	json_decref(root);
+}
+
+/* Each member as what it is not, and missing. */
+static void every_member_of_helpers_is_checked(void **state)
+{
+	static const char *const odd[] = {"null",  "true", "-1",     "1.5",    "1e308",
+					  "\"x\"", "[]",   "[[[]]]", "[null]", "{\"n\": {}}"};
+	static const struct {
+		const char *name, *value; /* NULL: missing */
+	} fine[] = {{"log_density", "-1"},  {"log_density", "1.5"}, {"log_density", "1e308"},
+		    {"bic", "-1"},	    {"bic", "1.5"},	    {"bic", "1e308"},
+		    {"converged", "true"},  {"bics", "[]"},	    {"bics", "[null]"},
+		    {"cusum_ratio", "1.5"}, {"cusum_ratio", NULL},  {"tail", "null"}};
+	const char *name;
+	json_t *value, *helpers, *whole = with_helpers(&helpers);
+	size_t members = 0, found_fine = 0;
+	(void)state;
+	json_object_foreach (helpers, name, value) {
+		members++;
+		for (size_t i = 0; i <= sizeof(odd) / sizeof(odd[0]); i++) {
+			const char *now = i ? odd[i - 1] : NULL;
+			json_t *root = json_deep_copy(whole);
+			json_t *at = json_object_get(root, "helpers");
+			bool is_fine = false;
+			for (size_t k = 0; k < sizeof(fine) / sizeof(fine[0]); k++)
+				is_fine |=
+					!strcmp(name, fine[k].name) &&
+					!strcmp(now ? now : "", fine[k].value ? fine[k].value : "");
+			json_object_del(at, name);
+			if (now)
+				json_object_set_new(at, name,
+						    json_loads(now, JSON_DECODE_ANY, NULL));
+			if (is_fine)
+				accepted(root, 5);
+			else
+				helpers_are_refused(root);
+			found_fine += is_fine;
+			json_decref(root);
+		}
+	}
+	assert_int_equal(members, 17);
+	assert_int_equal(found_fine, sizeof(fine) / sizeof(fine[0]));
+	json_decref(whole);
+}
+
+/* Calls back with each list in it, the inner ones first. */
+static void each_list(json_t *v, const json_t *root, void (*fn)(json_t *list, const json_t *root))
+{
+	const char *name;
+	json_t *of;
+	size_t i;
+	json_object_foreach (v, name, of)
+		if (strcmp(name, "bics") != 0) /* of any length */
+			each_list(of, root, fn);
+	json_array_foreach (v, i, of)
+		each_list(of, root, fn);
+	if (json_is_array(v))
+		fn(v, root);
+}
+
+static size_t lists;
+
+/* One element less, none, and one more. */
+static void change_length(json_t *list, const json_t *root)
+{
+	json_t *whole = json_copy(list);
+	lists++;
+	json_array_remove(list, json_array_size(list) - 1);
+	helpers_are_refused(root);
+	json_array_clear(list);
+	helpers_are_refused(root);
+	json_array_extend(list, whole);
+	json_array_append(list, json_array_get(whole, 0));
+	helpers_are_refused(root);
+	json_array_remove(list, json_array_size(list) - 1);
+	json_decref(whole);
+}
+
+static void lists_of_helpers_have_their_length(void **state)
+{
+	json_t *helpers, *root = with_helpers(&helpers);
+	(void)state;
+	lists = 0;
+	each_list(helpers, root, change_length);
+	assert_int_equal(lists, 4 + 3 + 3 + 1);
+	accepted(root, 5);
+	json_decref(root);
+}
+
+/* Each number in lists, one after the other, as far away as a number can be. */
+static void put_huge(json_t *list, const json_t *root)
+{
+	static const double huge[] = {1e308, -1e308, 1e-308, 5e-324, 0};
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		json_t *was = json_incref(json_array_get(list, i));
+		for (size_t h = 0; json_is_number(was) && h < 5; h++) {
+			struct model m;
+			json_array_set_new(list, i, json_real(huge[h]));
+			char *text = json_dumps(root, JSON_REAL_PRECISION(17));
+			if (model_parse(&m, text, strlen(text), "m", NULL)) {
+				helpers_are_refused(root);
+			} else {
+				model_free(&m);
+				accepted(root, 5);
+				lists++;
+			}
+			free(text);
+		}
+		json_array_set_new(list, i, was);
+	}
+}
+
+static void huge_numbers_of_helpers_are_survived(void **state)
+{
+	json_t *helpers, *root = with_helpers(&helpers);
+	(void)state;
+	lists = 0;
+	each_list(helpers, root, put_huge);
+	assert_true(lists > 5 * 5 + 2 * 5 * 5); /* centres and means may be anything */
+	json_decref(root);
+}
+
+/* A table has no processes. */
+static void helpers_of_a_table_are_left_out(void **state)
+{
+	struct model m;
+	json_t *helpers, *root = with_helpers(&helpers);
+	(void)state;
+	model_init(&m);
+	m.kind = MODEL_TABLE;
+	m.origin = xstrdup("x.csv");
+	fill_mixture(&m.layers[0], 2, 2, GMM_FULL);
+	char *text = print(&m);
+	json_t *table = json_loads(text, 0, NULL);
+	json_object_set(table, "helpers", helpers);
+	accepted(table, 0);
+	json_decref(table);
+	json_decref(root);
+	free(text);
+	model_free(&m);
+}
+
 /* Cut anywhere, or with a byte changed: refused, or a model that can be written again. */
 static void any_damage_is_survived(void **state)
 {
@@ -544,6 +759,11 @@ int main(void)
 		cmocka_unit_test(every_value_is_checked),
 		cmocka_unit_test(older_models_are_read),
 		cmocka_unit_test(a_clock_without_peaks_is_refused),
+		cmocka_unit_test(helpers_are_a_mixture_or_none),
+		cmocka_unit_test(every_member_of_helpers_is_checked),
+		cmocka_unit_test(lists_of_helpers_have_their_length),
+		cmocka_unit_test(huge_numbers_of_helpers_are_survived),
+		cmocka_unit_test(helpers_of_a_table_are_left_out),
 		cmocka_unit_test(any_damage_is_survived),
 		cmocka_unit_test(numbers_that_are_not_finite_are_not_written),
 		cmocka_unit_test(a_file_is_replaced_as_a_whole),
