@@ -38,7 +38,7 @@ def eacgm(*args, status=0, **kw):
 
 def job(path, seed, seconds, *fault):
     """A recording of a simulated job: tests/golden/make_job.c. Fault: from, to, factor, and
-    "told" or from when to when it collects garbage."""
+    "told" or from when to when it collects garbage; or "loads": none, but a loader."""
     subprocess.run([TOOLS / "make_job", path, *map(str, (seed, seconds, *fault))], check=True,
                    timeout=60)
     return path

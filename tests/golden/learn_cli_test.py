@@ -177,6 +177,33 @@ def recordings_give_a_mixture_of_each_layer(folder):
 
 
 @test
+def counters_of_loaders_are_told_apart(folder):
+    path = job(folder / "job.eacgm", 1, 60, "loads")
+    host = next(layer for layer in learned(path)["layers"] if layer["layer"] == "host")
+    helpers = host["helpers"]
+    assert host["learned"] and host["columns"] == ["cpu_ratio", "calls_per_s"], host
+    assert helpers["columns"] == ["cpu_ratio"], helpers  # it calls nothing
+    assert 50 <= host["rows"] <= 60 and 50 <= helpers["rows"] <= 60, host
+    lines = eacgm("learn", path, "-o", folder / "m.model").stdout.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("  host "))
+    told = [[name, "-", str(said["rows"]), "-", str(said["components"]), *said["columns"]]
+            for name, said in (("host", host), ("helpers", helpers))]
+    assert [line.replace(",", "").split() for line in lines[at:at + 2]] == told, lines
+    # a part of host: set in, and in the same columns
+    assert lines[at + 1].startswith("   helpers "), lines
+    assert lines[at].index("cpu_ratio") == lines[at + 1].index("cpu_ratio"), lines
+    assert lines[at + 2].startswith("  step "), lines
+    assert "helpers" in json.loads((folder / "m.model").read_text())
+    # neither of them where there are too few of one
+    few = job(folder / "few.eacgm", 1, 30, "loads")
+    layers = learned(few, "-o", folder / "few.model")["layers"]
+    host = next(layer for layer in layers if layer["layer"] == "host")
+    assert host["learned"] and "helpers" not in host and host["rows"] > 40, host
+    text = eacgm("learn", few, "-o", folder / "few.model").stdout
+    assert "  host " in text and "helpers" not in text, text
+
+
+@test
 def ingredients_can_be_left_out(folder):
     path = job(folder / "job.eacgm", 1, 60)
     every = learned(path)

@@ -1,11 +1,12 @@
 /* make_job.c - writes the recording of a simulated training job, with or without a slow operator.
  *
- * usage: make_job FILE SEED SECONDS [FROM_S TO_S FACTOR [told | FROM_S TO_S]]
+ * usage: make_job FILE SEED SECONDS [loads | FROM_S TO_S FACTOR [told | FROM_S TO_S]]
  *
  * Steps of about 60 ms: forward, backward, optimizer, each operator with a launch in it, on one
  * thread; the CPU clock's samples with the line of Python; CPU time as a counter. From FROM_S to
  * TO_S aten::mm takes FACTOR times as long, from the second FROM_S to TO_S each step collects
- * garbage as well. The same events for the same arguments. */
+ * garbage as well. loads: another process loads for it, which calls nothing, and both have their
+ * CPUs counted. The same events for the same arguments. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 
 #define START_NS 1000000000000ULL
 #define PID	 4242
+#define LOADER	 4243
 #define TICK_NS	 10000000ULL
 
 enum function { MM, GELU, LAYER_NORM, BACKWARD, OPTIMIZER, LAUNCH, COLLECT, FUNCTIONS };
@@ -43,6 +45,7 @@ struct job {
 	uint64_t from_ns, to_ns;
 	double factor;
 	uint64_t collects_from_ns, collects_to_ns;
+	bool loads;
 };
 
 static uint64_t lasting(struct job *j, enum function f)
@@ -138,18 +141,38 @@ static void make_tables(struct job *j)
 	}
 }
 
+/* Of both in a window. The loader waits most of the time. */
+static void count_cpus(struct job *j, uint64_t time_ns, const uint32_t metrics[2])
+{
+	static const double cpus[2] = {1, 0.2};
+	for (int i = 0; i < 2 && j->loads; i++) {
+		double value = cpus[i] * (1 + 0.05 * random_normal(&j->random));
+		rec_put_counter(j->w, &(struct m_counter){time_ns, metrics[i], value});
+	}
+}
+
 static void run(struct job *j, double seconds)
 {
 	uint64_t second = START_NS, end_ns = START_NS + (uint64_t)(seconds * 1e9);
-	uint32_t metric = add_metric_of(j->w, "pid 4242", "cpu_s");
+	uint32_t metric = add_metric_of(j->w, "pid 4242", "cpu_s"), cpus[2] = {0};
 	make_tables(j);
+	if (j->loads) {
+		rec_put_process(j->w, &(struct m_process){.pid = LOADER,
+							  .parent_pid = PID,
+							  .start_ns = START_NS,
+							  .rank = -1});
+		cpus[0] = add_metric_of(j->w, "pid 4242", "cpu_ratio");
+		cpus[1] = add_metric_of(j->w, "pid 4243", "cpu_ratio");
+	}
 	j->now_ns = j->tick_ns = START_NS;
 	while (j->now_ns < end_ns) {
 		step(j);
-		for (; second < j->now_ns; second += 1000000000ULL)
+		for (; second < j->now_ns; second += 1000000000ULL) {
 			rec_put_counter(j->w,
 					&(struct m_counter){second, metric,
 							    (double)(second - START_NS) / 1e9});
+			count_cpus(j, second, cpus);
+		}
 	}
 }
 
@@ -185,12 +208,13 @@ static void tell(struct job *j)
 int main(int argc, char **argv)
 {
 	struct err e = {0};
-	if (argc != 4 && (argc < 7 || argc > 9)) {
-		fprintf(stderr, "usage: make_job FILE SEED SECONDS [FROM_S TO_S FACTOR [told | "
-				"FROM_S TO_S]]\n");
+	bool loads = argc == 5 && !strcmp(argv[4], "loads");
+	if (argc != 4 && !loads && (argc < 7 || argc > 9)) {
+		fprintf(stderr, "usage: make_job FILE SEED SECONDS [loads | FROM_S TO_S FACTOR "
+				"[told | FROM_S TO_S]]\n");
 		return 2;
 	}
-	struct job j = {.random = strtoull(argv[2], NULL, 10), .factor = 1};
+	struct job j = {.random = strtoull(argv[2], NULL, 10), .factor = 1, .loads = loads};
 	if (argc >= 7) {
 		j.from_ns = START_NS + (uint64_t)(strtod(argv[4], NULL) * 1e9);
 		j.to_ns = START_NS + (uint64_t)(strtod(argv[5], NULL) * 1e9);
