@@ -14,7 +14,7 @@
 struct shift {
 	uint32_t regime;
 	bool known;
-	uint32_t rows; /* that were collected */
+	uint32_t rows;			     /* that were collected */
 	const struct model_mixture *against; /* of the centre; NULL: a model has the work */
 	double *collected;
 	double centre[FEATURES_MOST];
