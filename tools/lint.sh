@@ -58,7 +58,7 @@ root, build = os.getcwd(), os.path.realpath(sys.argv[1])
 files = {os.path.normpath(os.path.join(e["directory"], e["file"]))
          for e in json.load(open(os.path.join(build, "compile_commands.json")))}
 for f in sorted(files):
-    if f.startswith(root) and not f.startswith(build):
+    if f.startswith(root) and not f.startswith(build) and not f.endswith(".S"):
         print(f)
 END
 xargs -a "$build/tidy.files" -P "$jobs" -n 1 clang-tidy --quiet -p "$build" >"$build/tidy.log" 2>/dev/null

@@ -38,10 +38,9 @@ double advice_step_ns(const struct advice_pace *p)
 uint32_t advice_workers_for(const struct advice_pace *p)
 {
 	struct advice_pace then = *p;
-	double least = p->work_ns;
 	for (uint32_t n = 1; n < WORKERS_MOST; n++) {
 		then.workers = n;
-		least = fmax(p->work_ns, by_cpus(p, n));
+		double least = fmax(p->work_ns, by_cpus(p, n));
 		if (advice_step_ns(&then) <= least * NEARLY)
 			return n;
 	}

@@ -46,6 +46,7 @@ static void add_owner(struct tally *t, const struct blame_owner *o, double ns)
 static double owner_ns(const struct tally *t, const struct blame_owner *o)
 {
 	uint64_t at;
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): likewise */
 	return map64_get(&t->place_of, owner_hash(o), &at) ? t->list.data[at].ns : 0;
 }
 

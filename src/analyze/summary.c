@@ -287,11 +287,12 @@ static void make_functions(struct summary *s, struct job *job)
 			*vec_push(&row_fn) = id;
 			continue;
 		}
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): numbers are from 1 on */
+		uint32_t stands = row_fn.data[number - 1];
 		if (on_ratios)
-			lower(&on_ratios[row_fn.data[number - 1]], on_ratios[id]);
+			lower(&on_ratios[stands], on_ratios[id]);
 		if (first->sums[id])
-			/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): from 1 on */
-			fn_sums_merge(first->sums[row_fn.data[number - 1]], first->sums[id]);
+			fn_sums_merge(first->sums[stands], first->sums[id]);
 	}
 	for (size_t i = 0; i < row_fn.len; i++) {
 		struct summary_function *f = vec_push(&s->functions);

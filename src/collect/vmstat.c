@@ -13,23 +13,22 @@
 /* nodes: where there are several of them alone. A counter may be the sum of several: "allocstall_"
  * is of all zones. */
 static const struct {
-	const char *key;
+	const char *key, *counter;
 	bool is_prefix;
-	const char *counter;
 	bool nodes;
 } rates[] = {
-	{"pgmajfault", false, "major_faults_per_s", false},
-	{"pgscan_direct", false, "direct_reclaim_pages_per_s", false},
-	{"allocstall_", true, "direct_reclaim_stalls_per_s", false},
-	{"compact_stall", false, "compaction_stalls_per_s", false},
-	{"pswpin", false, "swap_in_pages_per_s", false},
-	{"pswpout", false, "swap_out_pages_per_s", false},
-	{"numa_pages_migrated", false, "numa_migrated_pages_per_s", false},
-	{"numa_hint_faults", false, "numa_hint_faults_per_s", false},
-	{"numa_hit", false, "numa_hit_pages_per_s", true},
-	{"numa_miss", false, "numa_miss_pages_per_s", true},
-	{"numa_local", false, "numa_local_pages_per_s", true},
-	{"numa_other", false, "numa_other_pages_per_s", true},
+	{"pgmajfault", "major_faults_per_s", false, false},
+	{"pgscan_direct", "direct_reclaim_pages_per_s", false, false},
+	{"allocstall_", "direct_reclaim_stalls_per_s", true, false},
+	{"compact_stall", "compaction_stalls_per_s", false, false},
+	{"pswpin", "swap_in_pages_per_s", false, false},
+	{"pswpout", "swap_out_pages_per_s", false, false},
+	{"numa_pages_migrated", "numa_migrated_pages_per_s", false, false},
+	{"numa_hint_faults", "numa_hint_faults_per_s", false, false},
+	{"numa_hit", "numa_hit_pages_per_s", false, true},
+	{"numa_miss", "numa_miss_pages_per_s", false, true},
+	{"numa_local", "numa_local_pages_per_s", false, true},
+	{"numa_other", "numa_other_pages_per_s", false, true},
 };
 #define RATES (sizeof(rates) / sizeof(rates[0]))
 

@@ -53,6 +53,7 @@ static uint64_t in_gaps(const struct account_state *s, const struct account_devi
 {
 	const struct account_device *d = *ret_device = main_device(s);
 	const struct gap_device *g = gaps_of(s, d);
+	*ret_count = 0;
 	for (size_t i = 0; g && i < g->gaps.len; i++)
 		if (g->gaps.data[i].reason == reason) {
 			*ret_count = g->gaps.data[i].count;

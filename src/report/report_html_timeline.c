@@ -115,6 +115,7 @@ static void note_item(struct timeline_writer *w, const struct item *i)
 		l = vec_push(&w->lanes);
 		*l = (struct lane){i->of, i->pid, i->what, 0, 0};
 	}
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): what was met has a lane */
 	l->busy_ns += i->end_ns - i->start_ns;
 	l->items++;
 	w->first_ns = !w->first_ns || i->start_ns < w->first_ns ? i->start_ns : w->first_ns;

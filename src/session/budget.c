@@ -18,7 +18,7 @@
 #define RETURN_RICH_TO	0.8  /* likewise, where bursts cannot spend what there is, */
 #define RICH		0.5  /* so much of the credit */
 #define LEAST		0.01 /* of it: what costs less is not worth a cut */
-#define PATIENCE_S	2
+#define PATIENCE_S	2.0
 #define PATIENCE_MOST_S 64
 #define STEADY_S	300 /* the same of a steady one, when it has settled: */
 #define STEADY_MOST_S	3600

@@ -60,12 +60,13 @@ static void create(void)
 static void span(const char *name, uint64_t from_us, uint64_t to_us, uint8_t work)
 {
 	bool copies = work == WORK_COPY;
+	correlation++;
 	rec_put_gpu_span(w, &(struct m_gpu_span){.start_ns = from_us * 1000,
 						 .end_ns = to_us * 1000,
 						 .pid = 7,
 						 .stream = 7,
 						 .name = (uint32_t)rec_string_z(w, name),
-						 .correlation = ++correlation,
+						 .correlation = correlation,
 						 .work = work,
 						 .copy_kind = copies,
 						 .source_kind = copies ? MEMORY_PAGEABLE : 0,

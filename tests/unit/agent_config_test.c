@@ -104,7 +104,7 @@ static void every_key(void **state)
 {
 	(void)state;
 	struct agent_config c;
-	struct agent_options o;
+	struct agent_options o = {0};
 	const struct push_wanted *servers = o.profiled.servers;
 	struct args a;
 	read_both(&o, &a, &c, whole, 0, NULL);

@@ -499,11 +499,12 @@ static void the_rest_of_a_long_path_is_counted(void **state)
 static void work_of(uint32_t pid, const char *name, uint64_t from_ms, uint64_t to_ms)
 {
 	static uint32_t correlation;
+	correlation++;
 	rec_put_gpu_span(w, &(struct m_gpu_span){.start_ns = from_ms * MS,
 						 .end_ns = to_ms * MS,
 						 .pid = pid,
 						 .stream = 7,
-						 .correlation = ++correlation,
+						 .correlation = correlation,
 						 .name = (uint32_t)rec_string_z(w, name)});
 }
 
@@ -741,11 +742,12 @@ static void reduce(uint32_t thread, uint32_t pid, uint64_t sequence, uint64_t ho
 			     (const uint64_t[8]){rec_string_z(w, name), 1, 1, 0x70}, 1, 0, 0);
 	GPU_CALL(w, thread, GS_ALL_REDUCE, host_ms * MS, 5000, 4096, 1024, 7, 0, 0x5500 + pid, 0x70,
 		 sequence);
+	correlation++;
 	rec_put_gpu_span(w, &(struct m_gpu_span){.start_ns = from_ms * MS,
 						 .end_ns = to_ms * MS,
 						 .pid = pid,
 						 .stream = 7,
-						 .correlation = ++correlation,
+						 .correlation = correlation,
 						 .name = (uint32_t)rec_string_z(w, name)});
 }
 

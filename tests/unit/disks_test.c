@@ -56,9 +56,8 @@ static void odd_text_is_left_out(void **state)
 		"254 0 vda 99999999999999999999 1 1 1 1 1 1 1 1 1 1\n",
 		"254 0 .. 9 9 9 9 9 9 9 9 9 9 9\n254 0 . 9 9 9 9 9 9 9 9 9 9 9\n",
 		"254 0 .. 8 9 9 9 9 9 9 9 9 9 9\n254 0 . 9 9 9 9 9 9 9 9 9 99 99\n",
-		"254 0 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa 1 1 1 1 1 "
-		"1 1 1 "
-		"1 1 1\n",
+		("254 0 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa "
+		 "1 1 1 1 1 1 1 1 1 1 1\n"),
 		/* twice in one file */
 		"254 0 vda 1 1 1 1 1 1 1 1 1 1 1\n254 0 vda 2 2 2 2 2 2 2 2 2 2 2\n",
 	};

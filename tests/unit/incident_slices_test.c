@@ -42,11 +42,12 @@ static int remove_path(void **state)
 static void kernel(const char *name, uint64_t from_ms, uint64_t to_ms)
 {
 	static uint32_t correlation;
+	correlation++;
 	rec_put_gpu_span(w, &(struct m_gpu_span){.start_ns = from_ms * MS,
 						 .end_ns = to_ms * MS,
 						 .pid = JOB,
 						 .stream = 7,
-						 .correlation = ++correlation,
+						 .correlation = correlation,
 						 .name = (uint32_t)rec_string_z(w, name)});
 }
 

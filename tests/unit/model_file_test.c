@@ -557,12 +557,12 @@ static void each_list(json_t *v, const json_t *root, void (*fn)(json_t *list, co
 {
 	const char *name;
 	json_t *of;
-	size_t i;
-	json_object_foreach (v, name, of)
+	json_object_foreach (v, name, of) {
 		if (strcmp(name, "bics") != 0) /* of any length */
 			each_list(of, root, fn);
-	json_array_foreach (v, i, of)
-		each_list(of, root, fn);
+	}
+	for (size_t i = 0; i < json_array_size(v); i++)
+		each_list(json_array_get(v, i), root, fn);
 	if (json_is_array(v))
 		fn(v, root);
 }

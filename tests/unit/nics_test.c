@@ -116,7 +116,7 @@ static void odd_text_is_left_out(void **state)
 		"Tcp: RetransSegs\nUdp: 5\n",
 		"eth0: 99999999999999999999 2 3 4 5 6 7 8 9 10 11 12\n",
 		"00000001 00000002\n",
-		LONG_NAME ": 1 2 3 4 5 6 7 8 9 10 11 12\n",
+		(LONG_NAME ": 1 2 3 4 5 6 7 8 9 10 11 12\n"),
 		"Tcp: RetransSegs\nTcp: 99999999999999999999999\n",
 	};
 	char path[256];

@@ -95,8 +95,8 @@ static void workers_of_multiprocessing(void **state)
 {
 	(void)state;
 	EXPECT_WORKER("spawn worker", "/usr/bin/python3", "-B", "-c",
-		      "from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=6, "
-		      "pipe_handle=11)",
+		      ("from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=6, "
+		       "pipe_handle=11)"),
 		      "--multiprocessing-fork");
 	EXPECT_WORKER("forkserver", "python3", "-c",
 		      "from multiprocessing.forkserver import main; main(8, 9, ['__main__'], "

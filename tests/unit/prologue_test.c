@@ -296,15 +296,15 @@ static void test_by_rip(void **state)
 /* Two may be among what is moved; r11 is not the function's there. */
 static void test_many_by_rip(void **state)
 {
-	static const char cmp[] = "\x83\x3d\x00\x01\x00\x00\x05"; /* 7 bytes */
-	static const char push[] = "\xff\x35\x00\x01\x00\x00";	  /* 6 bytes */
-	static const char from_r11[] = "\x4c\x89\xd8";		  /* mov %r11,%rax */
-	static const char by_r11[] = "\x43\x8b\x04\x18";	  /* mov (%r8,%r11),%eax */
+	static const uint8_t cmp[] = {0x83, 0x3d, 0x00, 0x01, 0x00, 0x00, 0x05};
+	static const uint8_t push[] = {0xff, 0x35, 0x00, 0x01, 0x00, 0x00};
+	static const uint8_t from_r11[] = {0x4c, 0x89, 0xd8};	  /* mov %r11,%rax */
+	static const uint8_t by_r11[] = {0x43, 0x8b, 0x04, 0x18}; /* mov (%r8,%r11),%eax */
 	uint8_t code[64];
 	(void)state;
 	memset(code, 0x90, sizeof(code));
 	code[0] = 0x55;
-	memcpy(code + 1, cmp, 7);
+	memcpy(code + 1, cmp, sizeof(cmp));
 	memcpy(code + 8, cmp, 7);
 	struct prologue p = prologue_find(code, sizeof(code), 0, NEED);
 	assert_int_equal(p.moved, NEED);
@@ -324,7 +324,7 @@ static void test_many_by_rip(void **state)
 		assert_refused(&p);
 	}
 	memset(code + 1, 0x90, sizeof(code) - 1);
-	memcpy(code + 1, cmp, 7);
+	memcpy(code + 1, cmp, sizeof(cmp));
 	memcpy(code + 8, by_r11, 4);
 	p = prologue_find(code, sizeof(code), 0, NEED);
 	assert_refused(&p);

@@ -29,8 +29,8 @@ static struct m_wait wait_of(uint8_t reason, uint64_t from_ms, uint64_t to_ms, u
 static void which_they_are(void **state)
 {
 	(void)state;
-	for (uint8_t reason = 0; reason < WAIT_REASONS; reason++) {
-		struct m_wait w = wait_of(reason, 10, 20, 0);
+	for (int reason = 0; reason < WAIT_REASONS; reason++) {
+		struct m_wait w = wait_of((uint8_t)reason, 10, 20, 0);
 		bool is = reason == WAIT_NETWORK || reason == WAIT_POLL || reason == WAIT_SLEEP;
 		assert_true(world_may_be(&w) == is);
 	}

@@ -517,6 +517,7 @@ void vforks()
 {
 	char word[] = "child", count[] = "50";
 	char *const args[] = {(char *)self, word, count, nullptr};
+	/* NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): it is what is tried */
 	pid_t pid = vfork();
 	if (!pid) {
 		execve(self, args, environ);
@@ -780,10 +781,10 @@ typedef u64 (*two)(u64, u64);
 
 int run_loads(long n, char **paths)
 {
-	for (long i = 0; i < n; i++) {
-		size_t count = 0;
-		while (paths[count])
-			count++;
+	size_t count = 0;
+	while (paths[count])
+		count++;
+	for (long i = 0; count && i < n; i++) {
 		void *library = dlopen(paths[(size_t)i % count], RTLD_NOW | RTLD_LOCAL);
 		two fn = library ? (two)dlsym(library, "_Z16t_v2_around_leafmm") : nullptr;
 		two deep = library ? (two)dlsym(library, "_Z9t_v2_deepmm") : nullptr;
