@@ -127,6 +127,7 @@ static int answer_open(void *ctx, int fd, const uint8_t *question, size_t len, s
 	find_python(f, path, &facts);
 	if (slash && !strncmp(slash + 1, "libnccl", 7))
 		nccl_layout_find(f, &facts.nccl);
+	elf_file_rest(f);
 	buf_add(ret, &facts, sizeof(facts));
 	return 0;
 }
@@ -164,6 +165,8 @@ static int answer_names(void *ctx, int fd, const uint8_t *question, size_t len, 
 		buf_byte(ret, 0);
 		free(name);
 	}
+	if (!rc)
+		elf_file_rest(f);
 	return rc;
 }
 

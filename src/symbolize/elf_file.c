@@ -374,6 +374,11 @@ bool elf_file_changed(const struct elf_file *f)
 	return f->map.data && headers_hash(f) != f->headers_hash;
 }
 
+void elf_file_rest(const struct elf_file *f)
+{
+	file_map_rest(&f->map);
+}
+
 void elf_file_close(struct elf_file *f)
 {
 	if (!f)

@@ -37,6 +37,9 @@ int elf_file_open_fd(struct elf_file **ret, int fd, const char *name, size_t cop
 		     struct err *e);
 /* The same on bytes that the caller keeps until elf_file_close. */
 int elf_file_open_memory(struct elf_file **ret, const void *data, size_t len, struct err *e);
+/* To be called when nothing is read for a while: what was read of a mapped file is not counted as
+ * this process's memory then. */
+void elf_file_rest(const struct elf_file *f);
 void elf_file_close(struct elf_file *f);
 /* Whether somebody wrote to the file or cut it since it was opened, by its headers: what it says
  * now is not what it said. False of a copy. */

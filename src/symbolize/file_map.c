@@ -204,6 +204,12 @@ int file_map_open(struct file_map *ret, const char *path, size_t copy_bytes, str
 	return rc;
 }
 
+void file_map_rest(const struct file_map *m)
+{
+	if (m->range)
+		madvise((void *)m->data, m->len, MADV_DONTNEED);
+}
+
 void file_map_close(struct file_map *m)
 {
 	if (m->range) {

@@ -23,4 +23,7 @@ int file_map_open(struct file_map *ret, const char *path, size_t copy_bytes, str
 /* The same of a descriptor, which stays the caller's; the sentence has the name. */
 int file_map_open_fd(struct file_map *ret, int fd, const char *name, size_t copy_bytes,
 		     struct err *e);
+/* Pages that were read are not in this process any more: of a file of gigabytes they would count as
+ * its memory. The kernel may keep them, and they come back when they are read. */
+void file_map_rest(const struct file_map *m);
 void file_map_close(struct file_map *m);

@@ -337,13 +337,75 @@ static void test_python_usdt(void **state)
 	assert_int_equal(n, 1);
 }
 
+/* Resident bytes of the mapping of a file. */
+static size_t resident_of(const char *path)
+{
+	char line[512];
+	size_t kb = 0;
+	bool ours = false;
+	FILE *f = fopen("/proc/self/smaps", "r");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f)) {
+		size_t n;
+		if (strstr(line, path))
+			ours = true;
+		else if (ours && sscanf(line, "Rss: %zu kB", &n) == 1) {
+			kb += n;
+			ours = false;
+		}
+	}
+	fclose(f);
+	return kb << 10;
+}
+
+#define MANY 50000
+
+static void test_rests(void **state)
+{
+	struct buf symtab = {0}, strtab = {0};
+	char path[] = "/tmp/eacgm-elf-XXXXXX", name[128];
+	struct elf_builder b;
+	struct elf_file *f;
+	struct elf_symbol at;
+	struct err e;
+
+	(void)state;
+	elf_builder_init(&b);
+	buf_byte(&strtab, 0);
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "name_%0100d", i);
+		elf_builder_symbol(&symtab, &strtab, name, ELF_BASE + 8 * i, 8, LOCAL_FUNC);
+	}
+	uint32_t strings =
+		elf_builder_section(&b, ".strtab", SHT_STRTAB, strtab.data, strtab.len, 0);
+	elf_builder_section(&b, ".symtab", SHT_SYMTAB, symtab.data, symtab.len, strings);
+	elf_builder_finish(&b, ET_DYN);
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, b.file.data, b.file.len), b.file.len);
+	close(fd);
+	assert_int_equal(elf_file_open(&f, path, &e), 0);
+	for (int again = 0; again < 2; again++) {
+		assert_true(elf_file_symbol_at(f, ELF_BASE + 8 * 777 + 3, &at));
+		assert_true(strtol(at.name + 5, NULL, 10) == 777);
+		assert_true(resident_of(path) >= (again ? 1 : (size_t)MANY * 24));
+		elf_file_rest(f);
+		assert_int_equal(resident_of(path), 0);
+	}
+	elf_file_close(f);
+	unlink(path);
+	buf_free(&symtab);
+	buf_free(&strtab);
+	elf_builder_free(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_symbols),	    cmocka_unit_test(test_facts),
 		cmocka_unit_test(test_usdt),	    cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_refused),	    cmocka_unit_test(test_own_program),
-		cmocka_unit_test(test_python_usdt),
+		cmocka_unit_test(test_python_usdt), cmocka_unit_test(test_rests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
