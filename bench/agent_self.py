@@ -1,11 +1,12 @@
 """What `eacgm agent` itself takes: processor time of all its threads and memory, of one or several
 builds by turns, beside a process that does nothing, beside a small training on the CPU, and beside
-that with --detect.
+that with --detect. --cuda: beside two trainings on a GPU, with and without --detect.
 
-usage: agent_self.py EACGM [EACGM...] [--rounds N] [--settle S] [--seconds S] [--python PYTHON]
+usage: agent_self.py EACGM [EACGM...] [--rounds N] [--settle S] [--seconds S] [--python PYTHON] [--cuda]
 
-A line for each round, then the median of each build, and how much of it each thread has. It needs
-root, and PyTorch for the training.
+Memory is that of the agent's process, what of it is proportional to those who share it, and that of
+the agent and all that it forks together. A line for each round, then the median of each build, and
+how much of it each thread has. It needs root, and PyTorch for the training.
 """
 import argparse
 import collections
@@ -14,6 +15,8 @@ import re
 import statistics
 import subprocess
 import time
+
+import common
 
 IDLE = "import torch, time\ntorch.randn(4) @ torch.randn(4)\nprint(flush=True)\ntime.sleep(600)"
 TRAINING = """
@@ -28,7 +31,29 @@ while True:
     o.step()
     time.sleep(0.01)
 """
-CASES = {"no calls": (IDLE, []), "training": (TRAINING, []), "training, --detect": (TRAINING, ["--detect"])}
+# One keeps its GPU busy, one is bound by its launches.
+CUDA_TRAINING = """
+import torch
+def layers(width, heads):
+    layer = torch.nn.TransformerEncoderLayer(width, heads, 4 * width, batch_first=True)
+    return torch.nn.TransformerEncoder(layer, 8).cuda().bfloat16()
+m, x = layers(%d, %d), torch.randn(%d, %d, %d, device="cuda", dtype=torch.bfloat16)
+o = torch.optim.AdamW(m.parameters())
+first = True
+while True:
+    o.zero_grad()
+    m(x).float().square().mean().backward()
+    o.step()
+    if first:
+        torch.cuda.synchronize()
+        print(flush=True)
+        first = False
+"""
+CUDA_JOBS = [CUDA_TRAINING % (2048, 16, 16, 512, 2048), CUDA_TRAINING % (256, 4, 4, 64, 256)]
+CASES = {"no calls": ([IDLE], []), "training": ([TRAINING], []),
+         "training, --detect": ([TRAINING], ["--detect"])}
+CUDA_CASES = {"trainings on a GPU": (CUDA_JOBS, []),
+              "trainings on a GPU, --detect": (CUDA_JOBS, ["--detect"])}
 
 
 def used_ns(pid):
@@ -44,13 +69,16 @@ def used_ns(pid):
 def memory(pid):
     with open("/proc/%d/smaps_rollup" % pid) as f:
         text = f.read()
-    return [int(re.search(r"^%s:\s+(\d+)" % key, text, re.M).group(1)) / 1e3 for key in ("Rss", "Pss")]
+    return [*(int(re.search(r"^%s:\s+(\d+)" % key, text, re.M).group(1)) / 1e3 for key in ("Rss", "Pss")),
+            common.together_of(pid) / 1e6]
 
 
-def measure(o, eacgm, script, options):
-    job = subprocess.Popen([o.python, "-c", script], stdout=subprocess.PIPE)
-    job.stdout.readline()
-    agent = subprocess.Popen([eacgm, "agent", "--listen", "127.0.0.1:0", "-p", str(job.pid), *options],
+def measure(o, eacgm, scripts, options):
+    jobs = [subprocess.Popen([o.python, "-c", script], stdout=subprocess.PIPE) for script in scripts]
+    for job in jobs:
+        job.stdout.readline()
+    traced = [word for job in jobs for word in ("-p", str(job.pid))]
+    agent = subprocess.Popen([eacgm, "agent", "--listen", "127.0.0.1:0", *traced, *options],
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         time.sleep(o.settle)
@@ -60,9 +88,14 @@ def measure(o, eacgm, script, options):
         cores = {name: (ns - before[name]) / 1e9 / took_s for name, ns in used.items()}
         return sum(cores.values()), *memory(agent.pid), cores
     finally:
-        for p in (agent, job):
+        for p in (agent, *jobs):
             p.terminate()
             p.wait()
+
+
+def said(row):
+    return ("%.2f %% of a core, %.0f MB resident, %.0f MB proportional, %.0f MB together" %
+            (100 * row[0], *row[1:4]))
 
 
 def main():
@@ -72,20 +105,19 @@ def main():
     a.add_argument("--settle", type=float, default=20)
     a.add_argument("--seconds", type=float, default=25)
     a.add_argument("--python", default="/usr/bin/python3")
+    a.add_argument("--cuda", action="store_true")
     o = a.parse_args()
     got = collections.defaultdict(list)
     for _ in range(o.rounds):
-        for case, (script, options) in CASES.items():
+        for case, (scripts, options) in (CUDA_CASES if o.cuda else CASES).items():
             for eacgm in o.eacgm:
-                row = measure(o, eacgm, script, options)
+                row = measure(o, eacgm, scripts, options)
                 got[case, eacgm].append(row)
-                print("%s, %s: %.2f %% of a core, %.0f MB resident, %.0f MB proportional" % (
-                    eacgm, case, 100 * row[0], *row[1:3]), flush=True)
+                print("%s, %s: %s" % (eacgm, case, said(row)), flush=True)
     for (case, eacgm), rows in got.items():
-        print("%s, %s, median of %d: %.2f %% of a core, %.0f MB resident, %.0f MB proportional" % (
-            eacgm, case, len(rows), *[(100 if i == 0 else 1) * statistics.median(column)
-                                      for i, column in enumerate(list(zip(*rows))[:3])]))
-        threads = {name: statistics.median(row[3].get(name, 0) for row in rows) for name in rows[0][3]}
+        medians = [statistics.median(column) for column in list(zip(*rows))[:4]]
+        print("%s, %s, median of %d: %s" % (eacgm, case, len(rows), said(medians)))
+        threads = {name: statistics.median(row[4].get(name, 0) for row in rows) for name in rows[0][4]}
         print("    " + ", ".join("%s %.2f %%" % (name, 100 * cores) for name, cores in sorted(
             threads.items(), key=lambda t: -t[1]) if cores > 5e-5))
 

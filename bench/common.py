@@ -6,6 +6,7 @@ Knows nothing of what is measured. Only processes that were started here are eve
 import collections
 import json
 import os
+import re
 import platform
 import random
 import resource
@@ -71,6 +72,34 @@ def run(args, seconds, env=None):
 
 
 # ---- copies of what a job maps ----
+
+def parents():
+    """{pid: parent}"""
+    ret = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/stat" % name) as f:
+                ret[int(name)] = int(f.read().rpartition(")")[2].split()[1])
+        except OSError:
+            pass
+    return ret
+
+
+def together_of(pid):
+    """Memory of the agent and of all that it has forked, what they share counted once."""
+    parent, total = parents(), 0
+    for one in parent:
+        above = one
+        while above and above != pid:
+            above = parent.get(above)
+        if above:
+            try:
+                with open("/proc/%d/smaps_rollup" % one) as f:
+                    total += int(re.search(r"^Pss:\s+(\d+)", f.read(), re.M).group(1)) * 1024
+            except (OSError, AttributeError):
+                pass
+    return total
+
 
 def copies_of(pid, folder):
     """Copies, in a folder, of the files whose code a process maps: pairs of path and copy."""

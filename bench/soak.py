@@ -66,34 +66,6 @@ def state_of(pid):
             "fds": len(os.listdir("/proc/%d/fd" % pid))}
 
 
-def parents():
-    """{pid: parent}"""
-    ret = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open("/proc/%s/stat" % name) as f:
-                ret[int(name)] = int(f.read().rpartition(")")[2].split()[1])
-        except OSError:
-            pass
-    return ret
-
-
-def together_of(pid):
-    """Memory of the agent and of all that it has forked, what they share counted once."""
-    parent, total = parents(), 0
-    for one in parent:
-        above = one
-        while above and above != pid:
-            above = parent.get(above)
-        if above:
-            try:
-                with open("/proc/%d/smaps_rollup" % one) as f:
-                    total += int(re.search(r"^Pss:\s+(\d+)", f.read(), re.M).group(1)) * 1024
-            except (OSError, AttributeError):
-                pass
-    return total
-
-
 def scrape(port):
     began = time.monotonic()
     with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port, timeout=20) as r:
@@ -207,7 +179,7 @@ class Life:
     def look(self):
         took, self.text = scrape(self.port)
         self.slowest = max(self.slowest, took)
-        self.rows.append(dict(state_of(self.p.pid), together=together_of(self.p.pid),
+        self.rows.append(dict(state_of(self.p.pid), together=common.together_of(self.p.pid),
                               at_s=time.monotonic() - self.began, samples=self.text.count("\n")))
 
     def killed(self, store, job):
