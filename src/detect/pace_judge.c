@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buffer.h"
 #include "base/stats.h"
@@ -14,17 +15,50 @@
 void pace_judge_free(struct pace_judge *j)
 {
 	free(j->losses);
+	free(j->sorted);
 	j->losses = NULL;
+	j->sorted = NULL;
+}
+
+/* The first place in the sorted ones whose value is not less. */
+static size_t place_of(const struct pace_judge *j, double loss)
+{
+	size_t low = 0, high = j->len;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (j->sorted[middle] < loss)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* To sort them anew for each window would be most of what judging takes. */
+static void keep(struct pace_judge *j, float loss)
+{
+	if (!j->losses) {
+		j->losses = xcalloc(PACE_KEPT, sizeof(*j->losses));
+		j->sorted = xcalloc(PACE_KEPT, sizeof(*j->sorted));
+	}
+	if (j->len == PACE_KEPT) {
+		size_t gone = place_of(j, (double)j->losses[j->at]);
+		j->len--;
+		memmove(j->sorted + gone, j->sorted + gone + 1,
+			(j->len - gone) * sizeof(*j->sorted));
+	}
+	size_t place = place_of(j, (double)loss);
+	memmove(j->sorted + place + 1, j->sorted + place, (j->len - place) * sizeof(*j->sorted));
+	j->sorted[place] = (double)loss;
+	j->len++;
+	j->losses[j->at] = loss;
+	j->at = (j->at + 1) % PACE_KEPT;
 }
 
 static void settle(struct pace_judge *j, bool learned)
 {
-	double *sorted = xcalloc(j->len, sizeof(*sorted)), centre;
-	for (uint32_t i = 0; i < j->len; i++)
-		sorted[i] = j->losses[i];
-	stats_sort(sorted, j->len);
-	stats_shorth_sorted(sorted, j->len, &centre, &j->spread);
-	free(sorted);
+	double centre;
+	stats_shorth_sorted(j->sorted, j->len, &centre, &j->spread);
 	double known = learned ? 1 : (double)j->len / (j->len + PACE_PRIOR);
 	j->launch = known * centre;
 	if (!learned)
@@ -35,11 +69,7 @@ void pace_judge_see(struct pace_judge *j, double pace, bool learned)
 {
 	if (!(pace > 0))
 		return;
-	if (!j->losses)
-		j->losses = xcalloc(PACE_KEPT, sizeof(*j->losses));
-	j->losses[j->at] = (float)-log(pace);
-	j->at = (j->at + 1) % PACE_KEPT;
-	j->len += j->len < PACE_KEPT;
+	keep(j, (float)-log(pace));
 	if (j->len >= FIRST_WINDOWS && (j->len < EVERY * EVERY || j->at % EVERY == 0))
 		settle(j, learned);
 }

@@ -41,7 +41,8 @@
 
 /* Of one process. Zeroed at its beginning; pace_judge_free it. */
 struct pace_judge {
-	float *losses; /* -ln pace of the last PACE_KEPT windows, a ring */
+	float *losses;	/* -ln pace of the last PACE_KEPT windows, a ring */
+	double *sorted; /* the same, in order */
 	uint32_t at, len;
 	double launch; /* c */
 	double spread; /* sigma of the ring, where no model says it */
