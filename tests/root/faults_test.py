@@ -501,7 +501,7 @@ def _(t):
     out, said = t.path("out"), t.path("said")
     with open(said, "w") as f:
         p = t.start([sys.executable, "-u", CAMPAIGN, "--eacgm", EACGM, "--gpus", "0", "--workloads",
-                     "cpu_gpt", "--pace", "brief", "--python", PYTHON, "--no-data", "--minutes",
+                     "cpu_serve", "--pace", "brief", "--python", PYTHON, "--no-data", "--minutes",
                      "2.0", "--runs", "clean:1,dev:1,test:1", "--data-share", "0",
                      "--record-options", "--layers torch --profile off", "--out", out],
                     stdout=f, stderr=f)
@@ -513,7 +513,7 @@ def _(t):
     def runner():
         """The process that makes the second run, once its job is recorded."""
         expect(p.poll() is None, "campaign.py ended: %s" % text())
-        log = os.path.join(out, "work", "runs", "cpu_gpt-dev-11", "record.log")
+        log = os.path.join(out, "work", "runs", "cpu_serve-dev-11", "record.log")
         if not os.path.exists(log):
             return 0
         for pid in descendants([p.pid])[1:]:
@@ -533,11 +533,11 @@ def _(t):
     os.kill(runner(), signal.SIGKILL)
     p.wait()
     expect(p.returncode == 0, "campaign.py ended with %d: %s" % (p.returncode, text()))
-    expect("cpu_gpt-dev-11 failed: ended with -9" in text(), "what it said: %s" % text())
+    expect("cpu_serve-dev-11 failed: ended with -9" in text(), "what it said: %s" % text())
     names = tarfile.open(os.path.join(out, "campaign-1.tar.gz")).getnames()
     for run in ("clean-11", "test-1011"):
-        rows = rows_of(os.path.join(out, "work", "runs", "cpu_gpt-" + run), "labels.jsonl")
-        expect(rows[0]["complete"] and "runs/cpu_gpt-%s/labels.jsonl" % run in names,
+        rows = rows_of(os.path.join(out, "work", "runs", "cpu_serve-" + run), "labels.jsonl")
+        expect(rows[0]["complete"] and "runs/cpu_serve-%s/labels.jsonl" % run in names,
                "%s: %r, packed: %r" % (run, rows[0], names))
     t.wait_for(lambda: not any(is_running(x) for x in started), "what was started to end", 30)
 
