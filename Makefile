@@ -8,10 +8,11 @@ PAGE_PACKAGES = $(if $(shell command -v npm),,nodejs npm)
 BUILD_PACKAGES = build-essential g++ clang bpftool libbpf-dev libelf-dev zlib1g-dev libzstd-dev \
 	libyaml-dev libjansson-dev libcapstone-dev libprotobuf-c-dev protobuf-c-compiler libcsv-dev libcap-dev libseccomp-dev libevent-dev libssl-dev libsqlite3-dev libnghttp2-dev \
 	meson ninja-build pkg-config python3 $(PAGE_PACKAGES)
-TEST_PACKAGES = libcmocka-dev openssl libdw-dev libdebuginfod1 protobuf-compiler python3-greenlet python3-h2 python3-torch util-linux
+TEST_PACKAGES = libcmocka-dev openssl libdw-dev libdebuginfod1 protobuf-compiler util-linux
+TRACED_PACKAGES = python3-greenlet python3-h2 python3-torch
 LINT_PACKAGES = clang-format clang-tidy cppcheck libclang-rt-14-dev
 
-.PHONY: all setup setup-test setup-lint setup-kernels test demo dist deb format lint fuzz fuzz-campaign sanitize \
+.PHONY: all setup setup-test setup-tests-built setup-traced tests-built setup-lint setup-kernels test demo dist deb format lint fuzz fuzz-campaign sanitize \
 	test-kernels test-gpu bench man clean
 
 all: $(BUILD)/build.ninja
@@ -35,16 +36,25 @@ endef
 setup:
 	$(call install,$(BUILD_PACKAGES))
 
-setup-test: setup
+setup-test: setup-traced
+
+# What tests are built with, and what they run: the latter is not needed to build.
+setup-tests-built: setup
 	$(call install,$(TEST_PACKAGES))
+
+setup-traced: setup-tests-built
+	$(call install,$(TRACED_PACKAGES))
+
+tests-built: setup-tests-built
+	$(MAKE) all
+	ninja -C $(BUILD)
 
 setup-lint: setup
 	$(call install,$(LINT_PACKAGES))
 
-# Sets itself up; the root tests call sudo where it is needed.
-test: setup-test
-	$(MAKE) all
-	ninja -C $(BUILD)
+# Sets itself up; the root tests call sudo where it is needed. PyTorch is installed while it builds.
+test: setup-tests-built
+	$(MAKE) -j 2 tests-built setup-traced
 	$(SUDO) env PATH="$$PATH:/usr/sbin" python3 tests/run.py $(BUILD)
 
 # Trains a small PyTorch model under the tracer and shows what came of it.
