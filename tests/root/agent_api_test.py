@@ -114,7 +114,7 @@ def _(t):
     a = Agent(t, "--budget", "100%", "--layers", "user,gpu", *probes(PUSH),
               "--otlp-header", "Authorization=Bearer SECRET", "--otlp-header", "X-Id=SECRET=1",
               env=fake_nvml(t, "count 2\ngpu 0 temperature 55\nxid 1 79\n"))
-    job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1", RANK="3",
+    job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1", "100", RANK="3",
                    WORLD_SIZE="8", SLURM_JOB_ID="4711")
     t.wait_for(lambda: [j for j in answer_of(a, "jobs")["jobs"] if j["pid"] == job.pid], "the job")
     t.wait_for(lambda: [c for c in answer_of(a, "jobs/%d" % job.pid)["counters"]
@@ -358,7 +358,7 @@ def _(t):
     folder = t.path("freezes")
     a = Agent(t, "--budget", "100%", "--layers", "user", *probes(PUSH), "--freeze", folder,
               "--freeze-after", "200ms")
-    job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1")
+    job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1", "100")
     t.wait_for(lambda: answer_of(a, "jobs")["jobs"], "a job")
 
     def call(tool):
@@ -386,7 +386,7 @@ def _(t):
     a = Agent(t, "--budget", "100%", "--layers", "user", *probes(PUSH), "--freeze", folder,
               "--freeze-after", "200ms")
     expect(checked(doc, a, "freezes")["files"] == [], "none so far")
-    job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1")
+    job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1", "100")
     t.wait_for(lambda: answer_of(a, "jobs")["jobs"], "a job")
     expect(a.status("/freeze", method="POST", data=b"") == 202, "asked")
     t.wait_for(lambda: answer_of(a, "freezes")["files"], "a file")
@@ -442,7 +442,7 @@ def _(t):
         def text(selector="main"):
             return browser.run("document.querySelector(%s)?.innerText ?? ''" % json.dumps(selector))
         t.wait_for(lambda: "No job runs" in text(), "no job")
-        job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1", RANK="3")
+        job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1", "100", RANK="3")
         t.wait_for(lambda: "calls (%d)" % job.pid in text(), "the job: %s" % text(), 20)
         browser.run("document.querySelector('details').open = true")
         t.wait_for(lambda: "target_push" in text() and "rss_bytes" in text(), "its functions", 20)

@@ -35,7 +35,7 @@ def container_group(t, group, number, uid=UID):
 
 def job_in(t, a, number, uid=UID, **env):
     return start_in(t, container_group(t, a.group, number, uid), target("calls"), "until",
-                    t.path("never"), "1", **env)
+                    t.path("never"), "1", "100", **env)
 
 
 def labels_of(a, job):

@@ -65,7 +65,7 @@ def _(t):
         "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=lab,host.name=renamed",
         "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"})
     began_ns = time.time_ns()
-    job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1")
+    job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1", "100")
     t.wait_for(lambda: "eacgm_calls_total" in a.samples(), "calls")
 
     def points():

@@ -43,7 +43,7 @@ def _(t):
         return [v for labels, v in rows if labels["function"] == "target_push" and
                 labels["pid"] == str(job.pid) and labels["layer"] == "user"]
     t.wait_for(lambda: calls() == [600], "600 calls: %r" % calls())
-    lives = start_in(t, a.group, target("calls"), "until", t.path("never"), "1", RANK="3",
+    lives = start_in(t, a.group, target("calls"), "until", t.path("never"), "1", "100", RANK="3",
                      LOCAL_RANK="1", WORLD_SIZE="8", SLURM_JOB_ID="4711", SECRET="s3cr3t",
                      POD_NAME='train"0')
 
@@ -183,7 +183,7 @@ def _(t):
     first = frozen(a, folder, 1)  # the error is there from the beginning
     events = [row for row in rows_of(t, first) if row["type"] == "event"]
     expect([e for e in events if e["name"] == "freeze" and "xid of gpu 0: 79" in e["text"]], events)
-    job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1")
+    job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1", "100")
     t.wait_for(lambda: "eacgm_calls_total" in a.samples(), "calls")
     a.samples()
     q = urllib.request.Request("http://127.0.0.1:%d/freeze" % a.port, method="POST", data=b"")
@@ -205,7 +205,7 @@ def _(t):
                   "--freeze-before", "300ms", "--freeze-after", "200ms", "--freeze-files", "2",
                   group=None if turn == 1 else a.group)
         never = t.path("never%d" % turn)
-        job = start_in(t, a.group, target("calls"), "until", never, "1")
+        job = start_in(t, a.group, target("calls"), "until", never, "1", "100")
         t.wait_for(lambda: "eacgm_calls_total" in a.samples(), "calls")
         os.kill(a.p.pid, signal.SIGUSR1)
         path = frozen(a, folder, 1) if turn == 1 else None

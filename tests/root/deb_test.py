@@ -33,19 +33,19 @@ exec chroot "$1/root" sh -ec "$3"
 # An installed file that was changed stays; a service that was disabled stays so.
 LIFE = """
 rm -rf /var/lib/eacgm /var/cache/eacgm
-dpkg -i /eacgm.deb >/dev/null
+dpkg --no-triggers -i /eacgm.deb >/dev/null
 eacgm --version
 test -e /etc/systemd/system/multi-user.target.wants/eacgm-agent.service && echo enabled
 dpkg --verify eacgm
 echo 'budget: 2%' >>/etc/eacgm/agent.yaml
-dpkg -i /eacgm.deb >/dev/null
+dpkg --no-triggers -i /eacgm.deb >/dev/null
 grep -c 'budget: 2%' /etc/eacgm/agent.yaml
 mkdir -p /var/lib/eacgm /var/cache/eacgm
 touch /var/lib/eacgm/freeze-1.eacgm
-dpkg -r eacgm >/dev/null
+dpkg --no-triggers -r eacgm >/dev/null
 test ! -e /usr/bin/eacgm
 ls /etc/eacgm /var/lib/eacgm
-dpkg -P eacgm >/dev/null
+dpkg --no-triggers -P eacgm >/dev/null
 for path in /etc/eacgm /var/lib/eacgm /var/cache/eacgm /usr/lib/eacgm; do
 	test ! -e $path
 done
@@ -65,7 +65,8 @@ def package(t):
     build = os.path.dirname(EACGM)
     if "libasan" in subprocess.run(["objdump", "-p", EACGM], capture_output=True, text=True).stdout:
         skip("a build with sanitizers needs more than glibc")
-    r = subprocess.run(["sh", "tools/deb.sh", build], cwd=ROOT, capture_output=True, text=True)
+    r = subprocess.run(["sh", "tools/deb.sh", build], cwd=ROOT, capture_output=True, text=True,
+                       env=dict(os.environ, DPKG_DEB_COMPRESSOR_TYPE="gzip"))  # in a third of the time
     expect(r.returncode == 0, r.stdout + r.stderr)
     made.append(os.path.join(build, os.path.basename(r.stdout.split()[0])))
     return made[0]

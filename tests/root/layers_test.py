@@ -92,7 +92,7 @@ def _(t):
 
 @test("watch shows it")
 def _(t):
-    job = t.start([target("calls"), "until", t.path("end"), 1])
+    job = t.start([target("calls"), "until", t.path("end"), 1, 20])
     r = t.run([EACGM, "watch", "-p", str(job.pid), "-d", "3", *catalog(t), "--layers", "mylib"])
     expect(r.status == 0, "watch: %s" % r)
     expect(any("mylib " in line and "/s" in line for line in r.out.splitlines()),

@@ -130,7 +130,7 @@ def _(t):
     p = t.start([sys.executable, SWAP, path, mine, str(OTHER)], stdout=subprocess.PIPE, text=True)
     expect(p.stdout.readline() == "ready\n", "the attacker does not run")
     ends = {0: 0, 1: 0}
-    for i in range(200):
+    for i in range(100):
         r = t.run([EACGM, "export", run, "-f", "csv", "-o", os.path.join(path, "kept")])
         ends[r.status] += 1
         if r.status:

@@ -358,7 +358,7 @@ FLOOD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "code_f
 
 @test("Python code that is ever new, with large tables of lines, and ever new stacks", 120)
 def _(t):
-    for times, kind in ((2500, "lines"), (2000, "code"), (1500, "deep")):
+    for times, kind in ((1500, "lines"), (1200, "code"), (900, "deep")):
         rec = profiled(t, [PYTHON, FLOOD, times, kind])
         causes = set(rec.report["recording"]["lost_by_cause"]) - OF_THE_HOST
         expect(causes <= {"python_line", "sample_stack", "wait_stack", "wait_joined"}, "%s lost: %r" % (kind, causes))

@@ -105,9 +105,9 @@ def _(t):
     env = {"EACGM_CACHE": t.path("cache")}
     kept = -1
     while kept != (kept := sum(len(files) for _, _, files in os.walk(t.path("cache/unwind")))):
-        t.record([*training, "60"], "--profile", "cpu", env=env)
+        t.record([*training, "20"], "--profile", "cpu", env=env)
     expect(kept, "no unwind rules were kept")
-    rec = t.record([*training, "1000"], "--profile", "cpu", env=env)
+    rec = t.record([*training, "300"], "--profile", "cpu", env=env)
     reasons = collections.Counter()
     total = 0
     trained = 0

@@ -36,7 +36,7 @@
 #include "fake_cupti.h"
 
 #define MAX_THREADS  64
-#define PAUSE_NS     20000L
+#define PAUSE_NS     100000L
 #define LAUNCH	     307 /* cuLaunchKernel, as a CUpti_driver_api_trace_cbid */
 #define GRAPH_LAUNCH 514 /* cuGraphLaunch */
 
