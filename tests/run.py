@@ -44,14 +44,20 @@ SERVED_FIRST = {  # they compare two clocks
     "profile_test.py", "profile_hostile_test.py", "account_test.py", "waits_test.py",
     "unwind_agreement_test.py", "harm_test.py", "gpu_timeline_test.py",
 }
-WAITS = {"outlook_test.py"}
+WAITS = {
+    "agent_listen_test.py", "agent_store_test.py", "expected_test.py", "facts_cache_test.py",
+    "gpu_nccl_test.py", "gpu_timeline_order_test.py", "guest_folder_test.py", "outlook_test.py",
+    "session_hosts_test.py",
+}
 TORCH = {
     "faults_test.py", "flops_test.py", "gpu_ops_test.py", "phases_test.py", "record_detect_test.py",
     "steps_test.py", "torch_test.py",
 }
-LONG = ("watch_test.py", "inside_test.py", "agent_test.py", "faults_test.py",
+LONG = ("outlook_test.py", "gpu_nccl_test.py", "watch_test.py", "inside_test.py", "agent_test.py", "faults_test.py",
         "inside_programs_test.py", "inside_modes_test.py", "gpu_timeline_attach_test.py", "steps_test.py", "phases_test.py", "gpu_ops_test.py",
-        "record_detect_test.py", "hostile_test.py", "torch_test.py", "crafted_cli_test.py",
+        "record_detect_test.py", "agent_push_test.py", "hostile_test.py", "torch_test.py", "agent_api_test.py",
+        "privileges_test.py", "deb_test.py", "inside_attach_test.py", "leave_test.py", "counts_test.py",
+        "failures_test.py", "gpu_attach_test.py", "crafted_cli_test.py",
         "pace_alarms_test", "score_test.py", "campaign.py", "detector_test")
 
 Outcome = collections.namedtuple("Outcome", "passed failed skipped lines")
