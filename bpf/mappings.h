@@ -27,17 +27,14 @@ struct mappings {
 	bool several;	   /* of more than one file */
 };
 
-/* The kernel's structures are read as memory: the verifier searches the names of all types for each
- * pointer that a program follows by itself. */
 static __always_inline void look_at_mapping(struct vm_area_struct *vma, struct mappings *m)
 {
-	struct file *file = BPF_CORE_READ(vma, vm_file);
-	if (!(vma->vm_flags & VM_EXEC) || !file)
+	struct file *file;
+	if (!(vma->vm_flags & VM_EXEC) || !(file = vma->vm_file))
 		return;
-	struct inode *inode = BPF_CORE_READ(file, f_inode);
 	struct known_file key = {
-		.device = BPF_CORE_READ(inode, i_sb, s_dev),
-		.inode = BPF_CORE_READ(inode, i_ino),
+		.device = file->f_inode->i_sb->s_dev,
+		.inode = file->f_inode->i_ino,
 	};
 	m->hash = (m->hash ^ key.inode ^ vma->vm_start) * 0x9e3779b97f4a7c15ULL;
 	m->hash ^= m->hash >> 29;

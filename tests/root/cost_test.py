@@ -87,7 +87,8 @@ def _(t):
     t.wait_for(lambda: cpu_s(job.pid) > begun_s + 0.3, "the job to use more")
     t.stop_record(recorder)
     used_s = expect_sum(recorder.recording)
-    expect(0.3 <= used_s <= cpu_s(job.pid) - before_s, "%.3f s" % used_s)
+    # it is looked at soon after the recorder says that it records
+    expect(0.2 <= used_s <= cpu_s(job.pid) - before_s, "%.3f s" % used_s)
 
 
 @test("what the start took is said once")

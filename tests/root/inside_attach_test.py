@@ -208,10 +208,9 @@ def _(t):
     # one of each in turns: a burst has all that are in it
     expect(abs(c.names["t_v2_plain"] - c.names["t_v2_around_leaf"]) <= len(rests) + 1,
            "%r in %d bursts" % (c.names, len(rests) + 1))
-    # the kernel's probes are on a little longer; a burst may end while the job has no CPU, between
-    # the call and the one within it
-    expect(c.names["t_v2_leaf"] >= c.names["t_v2_around_leaf"] - (len(rests) + 1),
-           "calls: %r in %d bursts" % (c.names, len(rests) + 1))
+    # the kernel's probes are on a little longer; a burst may end, now and then, while the job has no
+    # CPU, between the call and the one within it
+    expect(c.names["t_v2_leaf"] >= c.names["t_v2_around_leaf"] - 2, "calls: %r" % c.names)
     expect(not c.untold(), "lost: %r" % c.lost)
 
 

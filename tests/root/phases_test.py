@@ -177,7 +177,7 @@ def _(t):
     # in its first second, before it has learned what is slow, tail keeps every call: 40 steps were over
     # before that on a fast machine
     for mode in ("tail", "stats"):
-        rec, _ = recorded(t, "workers", "--mode", mode, steps="120")
+        rec, _ = recorded(t, "workers", "--mode", mode, steps="200")
         steps = rec.report["steps"]
         expect(steps["count"] == 0 and "counted" in steps["reason"], "%s: %r" % (mode, steps))
         text = t.run([EACGM, "report", rec.path]).out

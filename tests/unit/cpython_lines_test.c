@@ -135,6 +135,7 @@ static size_t check_code(uint32_t version, const struct dumped *d, const uint8_t
 		uint32_t range[3];
 
 		read_all(in, range, sizeof(range));
+		assert_true(range[0] < range[1]);
 		/* its first, middle and last instruction */
 		uint32_t last = range[1] - 2, middle = range[0] + (last - range[0]) / 4 * 2;
 		uint32_t want = range[2] ? range[2] : d->first_line;
