@@ -61,8 +61,6 @@ static const struct feature of_host[] = {
 	{"net_received_bytes_per_s", "sigma", "bytes received"},
 	{"net_retransmits_per_s", "sigma", "segments that were sent again"},
 	{"calls_per_s", "sigma", "traced calls that ended, while the process ran throughout"},
-	{"saving_ratio", "sigma", "time in calls that save a checkpoint"},
-	{"collecting_ratio", "sigma", "time in Python's collector of garbage"},
 };
 
 /* Of a step: its phases by what they add to it, so that a phase of no length cannot alarm. */

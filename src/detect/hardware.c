@@ -89,9 +89,6 @@ struct hardware *hardware_new(const struct hardware_options *o)
 		h->wait_feature[wait_defs[i].reason] =
 			find_feature(DETECT_HOST, wait_defs[i].feature);
 	h->calls_feature = find_feature(DETECT_HOST, "calls_per_s");
-	h->chore_feature[CHORE_NONE] = -1;
-	h->chore_feature[CHORE_SAVING] = find_feature(DETECT_HOST, "saving_ratio");
-	h->chore_feature[CHORE_COLLECTING] = find_feature(DETECT_HOST, "collecting_ratio");
 	return h;
 }
 
@@ -180,22 +177,7 @@ void hardware_counter(struct hardware *h, const struct detect_names *names,
 	w->counts[feature]++;
 }
 
-/* How much of a window lies in from..to. */
-static uint64_t part_of(const struct hardware *h, uint64_t window, uint64_t from, uint64_t to)
-{
-	uint64_t begins = window * h->o.window_ns, ends = begins + h->o.window_ns;
-	from = from > begins ? from : begins;
-	to = to < ends ? to : ends;
-	return to > from ? to - from : 0;
-}
-
-/* The first window of start..end that counts: a wait or a call counts for the last WAIT_WINDOWS. */
-static uint64_t first_window(const struct hardware *h, uint64_t start_ns, uint64_t end_ns)
-{
-	uint64_t first = window_of_time(h, start_ns), last = window_of_time(h, end_ns);
-	return last - first >= WAIT_WINDOWS ? last - WAIT_WINDOWS + 1 : first;
-}
-
+/* A wait counts for the windows that it lies in, the last WAIT_WINDOWS of them. */
 void hardware_sample(struct hardware *h, const struct detect_names *names, const struct m_sample *s)
 {
 	if (s->kind != SAMPLE_OFFCPU || s->reason >= WAIT_REASONS)
@@ -205,33 +187,18 @@ void hardware_sample(struct hardware *h, const struct detect_names *names, const
 		return;
 	struct unit *u = hardware_process(h, who->pid);
 	uint64_t start = s->time_ns > s->weight_ns ? s->time_ns - s->weight_ns : 0;
-	uint64_t last = window_of_time(h, s->time_ns);
+	uint64_t last = window_of_time(h, s->time_ns), first = window_of_time(h, start);
 	int8_t feature = h->wait_feature[s->reason];
 	u->has_samples = true;
-	for (uint64_t n = first_window(h, start, s->time_ns); n <= last && feature >= 0; n++) {
+	if (last - first >= WAIT_WINDOWS)
+		first = last - WAIT_WINDOWS + 1;
+	for (uint64_t n = first; n <= last && feature >= 0; n++) {
 		struct counter_window *w = unit_window(h, u, n);
-		if (w)
-			w->waits_ns[feature] += (double)part_of(h, n, start, s->time_ns);
-	}
-}
-
-/* They come as they end. Of one that others were within, or beside, only what is behind the last
- * of these counts, so that nothing counts twice. */
-void hardware_event(struct hardware *h, const struct windows_event *e)
-{
-	uint64_t start = e->start_ns, end = e->start_ns + e->dur_ns;
-	if (e->chore == CHORE_NONE)
-		return;
-	struct unit *u = hardware_process(h, e->pid);
-	if (start < u->chore_until_ns[e->chore])
-		start = u->chore_until_ns[e->chore];
-	if (end <= start)
-		return;
-	u->chore_until_ns[e->chore] = end;
-	for (uint64_t n = first_window(h, start, end); n <= window_of_time(h, end); n++) {
-		struct counter_window *w = unit_window(h, u, n);
-		if (w)
-			w->chore_ns[e->chore] += part_of(h, n, start, end);
+		uint64_t from = n * h->o.window_ns, to = from + h->o.window_ns;
+		from = from > start ? from : start;
+		to = to < s->time_ns ? to : s->time_ns;
+		if (w && to > from)
+			w->waits_ns[feature] += (double)(to - from);
 	}
 }
 
@@ -284,15 +251,6 @@ static double calls_per_s(const struct hardware *h, const struct unit *u,
 	return (double)w->work.events / ((double)h->o.window_ns / 1e9);
 }
 
-/* Of a process that calls nothing it is not known. */
-static double chore_ratio(const struct hardware *h, const struct unit *u,
-			  const struct counter_window *w, size_t kind)
-{
-	if (!u->told_work.events)
-		return NAN;
-	return (double)w->chore_ns[kind] / (double)h->o.window_ns;
-}
-
 /* Whether the window has anything of its own. */
 static bool values_of(const struct hardware *h, struct unit *u, const struct counter_window *w,
 		      double values[FEATURES_MOST])
@@ -313,9 +271,6 @@ static bool values_of(const struct hardware *h, struct unit *u, const struct cou
 	}
 	if (u->layer == DETECT_HOST && h->calls_feature >= 0)
 		values[h->calls_feature] = calls_per_s(h, u, w);
-	for (size_t i = 0; u->layer == DETECT_HOST && i < CHORES; i++)
-		if (h->chore_feature[i] >= 0)
-			values[h->chore_feature[i]] = chore_ratio(h, u, w, i);
 	return true;
 }
 

@@ -1,6 +1,5 @@
-/* hardware.h - rows of GPUs (layer hardware) and of processes (layer host), from counters,
- * from samples of threads off the CPU, and from calls that save checkpoints or collect garbage.
- * features.h has the list.
+/* hardware.h - rows of GPUs (layer hardware) and of processes (layer host), from counters and
+ * from samples of threads off the CPU. features.h has the list.
  *
  * A value of a window is the mean of the counter's rows in it; where it has none, the last one
  * before, as long as HARDWARE_HOLD_NS (some counters are read every two seconds). Totals
@@ -17,7 +16,6 @@
 #include "detect/features.h"
 #include "detect/names.h"
 #include "detect/regimes.h"
-#include "detect/windows.h"
 
 #define HARDWARE_HOLD_NS 10000000000ULL
 #define COUNTER_Z_MOST	 12.0 /* z is cut off there, at both ends */
@@ -59,9 +57,6 @@ void hardware_counter(struct hardware *h, const struct detect_names *names,
 		      const struct m_counter *c);
 void hardware_sample(struct hardware *h, const struct detect_names *names,
 		     const struct m_sample *s);
-/* What windows_call said of a call, in the order of their ends. One that is no chore says nothing.
- */
-void hardware_event(struct hardware *h, const struct windows_event *e);
 /* What windows.h's mix says; before hardware_upto reaches that window. */
 void hardware_mix(struct hardware *h, uint32_t pid, uint64_t start_ns, const struct work *work);
 /* The process has ended, and nothing of it comes any more: it is forgotten when its windows were

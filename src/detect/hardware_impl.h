@@ -13,7 +13,6 @@ struct counter_window {
 	double sums[FEATURES_MOST];
 	uint32_t counts[FEATURES_MOST];
 	double waits_ns[FEATURES_MOST];
-	uint64_t chore_ns[CHORES];
 	bool told; /* by hardware_mix */
 	struct work work;
 };
@@ -28,7 +27,6 @@ struct unit {
 	bool own;			 /* of a GPU: a process of the recording was on it */
 	bool lists;			 /* of a GPU: its driver tells which processes are on it */
 	bool has_samples;		 /* of threads off the CPU */
-	uint64_t chore_until_ns[CHORES]; /* the end of the last call of those */
 	VEC(struct counter_window) open; /* in order of number */
 	size_t first;			 /* of open: those before were handed out */
 	double held[FEATURES_MOST];	 /* of the last window that had a value */
@@ -56,7 +54,6 @@ struct hardware {
 	int8_t feature_of[HARDWARE_COUNTERS];
 	int8_t wait_feature[WAIT_REASONS];
 	int8_t calls_feature;
-	int8_t chore_feature[CHORES]; /* -1: none */
 };
 
 /* ---- hardware_units.c ---- */

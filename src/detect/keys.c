@@ -20,7 +20,6 @@
 struct known_key {
 	enum detect_layer layer;
 	bool device, saves;
-	enum chore chore;
 	char *text;
 	char *name; /* NULL: the text */
 	uint32_t function;
@@ -102,7 +101,6 @@ static uint32_t number_of(struct detect_keys *k, enum detect_layer layer, const 
 		(struct known_key){.layer = layer,
 				   .device = key_text_is_device(text),
 				   .saves = key_text_saves(layer, text),
-				   .chore = key_text_chore(layer, text),
 				   .text = xstrdup(text),
 				   .name = text[len] ? xasprintf("%.*s", (int)len, text) : NULL,
 				   .function = (uint32_t)hash_bytes(text, len)};
@@ -151,7 +149,6 @@ void detect_keys_get(const struct detect_keys *k, uint32_t number, struct detect
 	*ret = (struct detect_key){.layer = key->layer,
 				   .device = key->device,
 				   .saves = key->saves,
-				   .chore = key->chore,
 				   .function = key->function,
 				   .text = key->text,
 				   .name = key->name ? key->name : key->text};

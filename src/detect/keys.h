@@ -34,19 +34,10 @@ enum detect_keys_depth {
 	KEYS_LAYERS,	/* one for each layer */
 };
 
-/* What takes time from the job's work, and is usual for a while. */
-enum chore {
-	CHORE_NONE,
-	CHORE_SAVING,	  /* a checkpoint, as a whole */
-	CHORE_COLLECTING, /* garbage, by Python */
-	CHORES,
-};
-
 struct detect_key {
 	enum detect_layer layer;
-	bool device; /* of a span of the GPU: its time is the device's */
-	bool saves;  /* a part of saving a checkpoint */
-	enum chore chore;
+	bool device;	   /* of a span of the GPU: its time is the device's */
+	bool saves;	   /* a part of saving a checkpoint */
 	uint32_t function; /* as in struct detect_keyed */
 	const char *text;  /* whole */
 	const char *name;  /* without sizes */

@@ -95,8 +95,6 @@ bool key_text_is_device(const char *text);
 /* Functions of Python with "save" in their names in the files that write checkpoints: of
  * torch.save, of torch.distributed.checkpoint, of safetensors. */
 bool key_text_saves(enum detect_layer layer, const char *text);
-/* Of those that save the ones that others are parts of; and the collector's calls. */
-enum chore key_text_chore(enum detect_layer layer, const char *text);
 
 /* ---- keys_within.c: shapes of what was called within a call ---- */
 

@@ -276,23 +276,6 @@ bool key_text_is_device(const char *text)
 	       !strncmp(text, "set ", 4) || !strcmp(text, "graph");
 }
 
-static bool is_function(const char *text, const char *frame)
-{
-	return !strncmp(text, frame, strlen(frame));
-}
-
-enum chore key_text_chore(enum detect_layer layer, const char *text)
-{
-	if (layer == DETECT_TORCH && !strcmp(text, "torch.save"))
-		return CHORE_SAVING;
-	if (layer != DETECT_PYTHON)
-		return CHORE_NONE;
-	if (is_function(text, "save_file (torch.py:") ||
-	    is_function(text, "save (state_dict_saver.py:"))
-		return CHORE_SAVING;
-	return strcmp(text, "gc") ? CHORE_NONE : CHORE_COLLECTING;
-}
-
 bool key_text_saves(enum detect_layer layer, const char *text)
 {
 	static const struct {

@@ -90,9 +90,8 @@ static void call(void *ctx, const struct m_call *c)
 		windows_forget_threads(l->windows);
 	r->part = part;
 	losses_seen(&r->losses, c->start_ns + c->dur_ns);
-	struct windows_event e;
-	if (c->start_ns + c->dur_ns >= r->begin_ns && windows_call(l->windows, &l->names, c, &e))
-		hardware_event(l->hardware, &e);
+	if (c->start_ns + c->dur_ns >= r->begin_ns)
+		windows_call(l->windows, &l->names, c, NULL);
 }
 
 static void gpu_span(void *ctx, const struct m_gpu_span *s)

@@ -400,7 +400,6 @@ static void tell(struct windows_event *ret, const struct window_event *e, uint32
 					      .tid = tid,
 					      .layer = e->layer,
 					      .saves = e->saves,
-					      .chore = e->chore,
 					      .usual = e->usual};
 }
 
@@ -505,7 +504,6 @@ bool windows_call(struct windows *w, const struct detect_names *names, const str
 				 .outermost = is_outermost(c, key.layer),
 				 .failed = c->flags & CALL_ERROR,
 				 .saves = key.saves,
-				 .chore = key.chore,
 				 .explains = !w->o.without_keys,
 				 .known = !w->o.keys_known || keyed.number <= w->o.keys_known};
 	e.resized = is_resized(w, &e);

@@ -54,7 +54,6 @@ struct windows_event {
 	uint32_t key, pid, tid;
 	enum detect_layer layer;
 	bool saves; /* a part of saving a checkpoint */
-	enum chore chore;
 	struct usual_z usual;
 };
 

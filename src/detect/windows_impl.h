@@ -18,7 +18,6 @@ struct window_event {
 	struct detect_keyed keyed;
 	enum detect_layer layer;
 	bool device, outermost, failed, saves;
-	enum chore chore;
 	bool known;    /* its key is a model's */
 	bool resized;  /* its function is, its size is not */
 	bool explains; /* its key may be told as what a window was made of */

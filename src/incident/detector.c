@@ -235,7 +235,6 @@ static void count_event(struct detector *d, const struct windows_event *e)
 	losses_seen(&d->losses, end);
 	fresh_work_event(&d->fresh, e);
 	saves_event(&d->saves, e);
-	hardware_event(d->hardware, e);
 }
 
 void detector_call(struct detector *d, const struct detect_names *n, const struct m_call *c)

@@ -190,73 +190,6 @@ static void processes_have_rates_and_waits(void **state)
 	assert_true(isnan(value(1, "wait_network_ratio"))); /* it has no samples */
 }
 
-static void chore(enum chore kind, double seconds, double duration)
-{
-	hardware_event(hardware, &(struct windows_event){.start_ns = (uint64_t)(seconds * 1e9),
-							 .dur_ns = (uint64_t)(duration * 1e9),
-							 .pid = 100,
-							 .layer = DETECT_PYTHON,
-							 .chore = kind});
-}
-
-static void assert_share(size_t row, const char *name, double share)
-{
-	assert_float_equal(value(row, name), share, 1e-6);
-}
-
-static void chores_have_their_share(void **state)
-{
-	(void)state;
-	for (int second = 10; second < 14; second++) {
-		counter("pid 100", "cpu_ratio", second + 0.1, 1);
-		hardware_mix(hardware, 100, (uint64_t)second * SECOND,
-			     &(struct work){.regime = 1, .events = 50});
-	}
-	counter("pid 101", "cpu_ratio", 10.1, 1); /* calls nothing */
-	chore(CHORE_SAVING, 10.25, 0.125);
-	chore(CHORE_SAVING, 10.5, 0.25);
-	chore(CHORE_SAVING, 10.25, 0.6875); /* both were within it: behind them it counts */
-	chore(CHORE_SAVING, 11.75, 0.5);    /* lies in two windows */
-	chore(CHORE_SAVING, 11.75, 0.5);
-	chore(CHORE_COLLECTING, 12.5, 0.25);
-	chore(CHORE_COLLECTING, 12.75, 0);
-	chore(CHORE_NONE, 13, 1);
-	hardware_end(hardware);
-	assert_int_equal(rows_len, 5);
-	assert_int_equal(rows[1].pid, 101);
-	assert_true(isnan(value(1, "saving_ratio")) && isnan(value(1, "collecting_ratio")));
-	assert_share(0, "saving_ratio", 0.5625);
-	assert_share(0, "collecting_ratio", 0);
-	assert_share(2, "saving_ratio", 0.25);
-	assert_share(3, "saving_ratio", 0.25);
-	assert_share(3, "collecting_ratio", 0.25);
-	assert_share(4, "saving_ratio", 0);
-}
-
-/* A call may end long after it began, when its first windows were handed out; and it may say that
- * it took centuries. */
-static void long_chores(void **state)
-{
-	(void)state;
-	for (int second = 10; second < 13; second++) {
-		counter("pid 100", "cpu_ratio", second + 0.1, 1);
-		hardware_mix(hardware, 100, (uint64_t)second * SECOND,
-			     &(struct work){.regime = 1, .events = 50});
-	}
-	hardware_upto(hardware, 11 * SECOND + SECOND / 2);
-	size_t before = rows_len;
-	chore(CHORE_SAVING, 10, 2.5);
-	chore(CHORE_COLLECTING, 1, 11.25);
-	hardware_event(hardware, &(struct windows_event){.start_ns = 12 * SECOND,
-							 .dur_ns = UINT64_MAX - 13 * SECOND,
-							 .pid = 100,
-							 .chore = CHORE_COLLECTING});
-	hardware_end(hardware);
-	assert_true(rows_len > before);
-	assert_share(rows_len - 1, "saving_ratio", 0.5);
-	assert_share(rows_len - 2, "saving_ratio", 1);
-}
-
 static void wait_of(double seconds, double duration, uint8_t reason)
 {
 	struct m_sample wait = {.time_ns = (uint64_t)(seconds * 1e9),
@@ -596,8 +529,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(gpus_of_a_job_without_are_left_out, begin, end),
 		cmocka_unit_test_setup_teardown(values_are_held_for_a_while, begin, end),
 		cmocka_unit_test_setup_teardown(processes_have_rates_and_waits, begin, end),
-		cmocka_unit_test_setup_teardown(chores_have_their_share, begin, end),
-		cmocka_unit_test_setup_teardown(long_chores, begin, end),
 		cmocka_unit_test_setup_teardown(threads_that_idle_are_not_unusual, begin, end),
 		cmocka_unit_test_setup_teardown(regimes_are_judged_apart, begin, end),
 		cmocka_unit_test_setup_teardown(what_stands_still_has_no_calls, begin, end),

@@ -381,29 +381,6 @@ static void parts_of_a_checkpoint_save(void **state)
 	assert_true(key.saves);
 }
 
-static enum chore chore(enum detect_layer layer, const char *text)
-{
-	struct detect_key key;
-	detect_keys_get(keys, detect_keys_text(keys, layer, text), &key);
-	return key.chore;
-}
-
-/* Of what saves only the whole, that its parts are in. */
-static void chores_are_known(void **state)
-{
-	(void)state;
-	assert_int_equal(chore(DETECT_TORCH, "torch.save"), CHORE_SAVING);
-	assert_int_equal(chore(DETECT_PYTHON, "save_file (torch.py:280)"), CHORE_SAVING);
-	assert_int_equal(chore(DETECT_PYTHON, "save (state_dict_saver.py:90)"), CHORE_SAVING);
-	assert_int_equal(chore(DETECT_PYTHON, "gc"), CHORE_COLLECTING);
-	assert_int_equal(chore(DETECT_PYTHON, "torch.save"), CHORE_NONE);
-	assert_int_equal(chore(DETECT_PYTHON, "_save (serialization.py:1207)"), CHORE_NONE);
-	assert_int_equal(chore(DETECT_PYTHON, "my_save_file (torch.py:280)"), CHORE_NONE);
-	assert_int_equal(chore(DETECT_PYTHON, "gc (gc.py:3)"), CHORE_NONE);
-	assert_int_equal(chore(DETECT_TORCH, "gc"), CHORE_NONE);
-	assert_int_equal(chore(DETECT_TORCH, "torch.load"), CHORE_NONE);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -420,7 +397,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(less_depth, begin, end),
 		cmocka_unit_test_setup_teardown(a_handle_may_mean_another_communicator, begin, end),
 		cmocka_unit_test_setup_teardown(parts_of_a_checkpoint_save, begin, end),
-		cmocka_unit_test_setup_teardown(chores_are_known, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
