@@ -44,11 +44,7 @@ SERVED_FIRST = {  # they compare two clocks
     "profile_test.py", "profile_hostile_test.py", "account_test.py", "waits_test.py",
     "unwind_agreement_test.py", "harm_test.py", "gpu_timeline_test.py",
 }
-WAITS = {
-    "agent_listen_test.py", "agent_store_test.py", "expected_test.py", "facts_cache_test.py",
-    "gpu_nccl_test.py", "gpu_timeline_order_test.py", "guest_folder_test.py", "outlook_test.py",
-    "session_hosts_test.py",
-}
+WAITS = {"outlook_test.py"}
 TORCH = {
     "faults_test.py", "flops_test.py", "gpu_ops_test.py", "phases_test.py", "record_detect_test.py",
     "steps_test.py", "torch_test.py",
