@@ -66,16 +66,13 @@ static __always_inline struct task_struct *task_to_yield_on(void)
 	return ret;
 }
 
-/* Gives the CPU to whoever waits for it. own: any readable address of this task. A function of its
- * own, for the verifier: at each pointer that is followed in there it searches the names of all
- * types of the kernel four times, and inline it would follow them on every path to here. */
-__noinline int yield_cpu(__u64 own)
+/* Gives the CPU to whoever waits for it. own: any readable address of this task. */
+static __always_inline void yield_cpu(__u64 own)
 {
 	char unused;
 	struct task_struct *other = task_to_yield_on();
 	if (other && !bpf_copy_from_user_task(&unused, 1, (void *)yield_address, other, 0))
-		return 0;
+		return;
 	bpf_copy_from_user_task(&unused, 1, (void *)own,
 				(struct task_struct *)bpf_get_current_task_btf(), 0);
-	return 0;
 }
