@@ -49,10 +49,10 @@ TORCH = {
     "faults_test.py", "flops_test.py", "gpu_ops_test.py", "phases_test.py", "record_detect_test.py",
     "steps_test.py", "torch_test.py",
 }
-LONG = ("outlook_test.py", "gpu_nccl_test.py", "watch_test.py", "inside_test.py", "agent_test.py", "faults_test.py",
+LONG = ("watch_test.py", "inside_test.py", "agent_test.py", "faults_test.py",
         "inside_programs_test.py", "inside_modes_test.py", "gpu_timeline_attach_test.py", "steps_test.py", "phases_test.py", "gpu_ops_test.py",
-        "record_detect_test.py", "agent_push_test.py", "hostile_test.py", "torch_test.py", "agent_api_test.py",
-        "privileges_test.py", "deb_test.py", "inside_attach_test.py", "leave_test.py", "counts_test.py",
+        "record_detect_test.py", "agent_push_test.py", "hostile_test.py", "torch_test.py", "gpu_nccl_test.py",
+        "agent_api_test.py", "privileges_test.py", "deb_test.py", "inside_attach_test.py", "leave_test.py", "counts_test.py",
         "failures_test.py", "gpu_attach_test.py", "crafted_cli_test.py",
         "pace_alarms_test", "score_test.py", "campaign.py", "detector_test")
 
