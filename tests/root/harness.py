@@ -36,7 +36,11 @@ for _name in ("SUDO_UID", "SUDO_GID", "SUDO_USER", "DOAS_USER", "PKEXEC_UID"):
 # Exact counts need that eacgm got its turn, on a machine that is busy with other work too.
 os.environ.setdefault("EACGM_PATIENCE", "5")
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HERE = os.path.dirname(os.path.abspath(__file__))
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (
+    os.path.join(HERE, "site"), os.environ.get("PYTHONPATH"))))
+
+ROOT = os.path.dirname(os.path.dirname(HERE))
 BUILD = os.environ.get("EACGM_BUILD", os.path.join(ROOT, "build"))
 EACGM = os.path.abspath(os.environ.get("EACGM", os.path.join(BUILD, "eacgm")))
 TARGETS = os.path.abspath(os.environ.get("EACGM_TARGETS",
