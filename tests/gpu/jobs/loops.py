@@ -27,6 +27,7 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("kind", choices=KINDS)
     p.add_argument("--steps", type=int, default=60)
+    p.add_argument("--until", metavar="FILE", help="train: no further step once it is there")
     p.add_argument("--world", type=int, default=2, help="ranks of ddp")
     p.add_argument("--tell", metavar="FILE", help="of ddp: of rank 0")
     p.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
@@ -86,6 +87,8 @@ def train(args, steps, accumulate=1, evaluate_every=0):
     model, optimizer, x, y, words = language(args.device)
     steps.begin()
     for i in range(args.steps):
+        if args.until and os.path.exists(args.until):
+            break
         for _ in range(accumulate):
             (loss_of(model, x, y, words, args.device) / accumulate).backward()
         optimizer.step()
