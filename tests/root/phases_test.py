@@ -10,25 +10,81 @@ import os
 
 from harness import EACGM, PYTHON, expect, main, needs_torch, test
 
-JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs", "phases_job.py")
+JOBS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jobs")
+JOB, FORKED = os.path.join(JOBS, "phases_job.py"), os.path.join(JOBS, "forked.py")
 KINDS = {"train": "training", "eval": "evaluation", "token": "inference"}
 PHASES = ("load", "forward", "backward", "optimizer", "other")
 
 
-reports = {}  # of the loops that were recorded without further options
+STEPS = {"workers": "60", "eight": "60", "main": "60", "pinned": "60", "accumulate": "40",
+         "evaluate": "60", "generate": "120"}
 
 
-def recorded(t, kind, *options, steps="60"):
-    """The recording and the loop's log. The loop goes before other work of the machine: when it
-    is kept from its CPU between the log and an operation, nobody knows in which phase."""
+def record(t, command, *options):
+    """The loop goes before other work of the machine: when it is kept from its CPU between the log
+    and an operation, nobody knows in which phase."""
     needs_torch()
+    return t.record(["nice", "-n", "-19", PYTHON, *command], "--layers", "torch", "--profile", "off",
+                    *options)
+
+
+def rows_of(path):
+    with open(path) as f:
+        return [json.loads(line) for line in f]
+
+
+def recorded(t, kind, steps, *options):
+    """The recording of one kind, and the loop's log."""
     log = t.path("log.jsonl")
-    rec = t.record(["nice", "-n", "-19", PYTHON, JOB, kind, "--steps", steps, "--tell", log],
-                   "--layers", "torch", "--profile", "off", *options)
-    if not options:
-        reports[kind] = rec.report
-    with open(log) as f:
-        return rec, [json.loads(line) for line in f]
+    return record(t, [JOB, kind, "--steps", steps, "--tell", log], *options), rows_of(log)
+
+
+class Together:
+    """What is known of the recording of all kinds, a process each."""
+
+    def __init__(self, t):
+        words = []
+        for kind, steps in STEPS.items():
+            words += ["--", kind, "--steps", steps, "--tell", t.path(kind)]
+        rec = record(t, [FORKED, JOB, *words[1:]])
+        self.logs = {kind: rows_of(t.path(kind)) for kind in STEPS}
+        self.report = rec.report
+        self.parents = {}
+        # by process, of its first thread: when its outermost operations began and ended, and when it
+        # was kept from its CPU, and for how long
+        self.operations, self.kept = collections.defaultdict(list), collections.defaultdict(list)
+        out = t.path("calls.jsonl")
+        r = t.run([EACGM, "export", rec.path, "-f", "jsonl", "-o", out])
+        expect(r.status == 0, "export failed: %s" % r)
+        with open(out) as f:
+            for row in map(json.loads, f):
+                if row["type"] == "process":
+                    self.parents[row["pid"]] = row["parent_pid"]
+                elif row.get("tid") != row.get("pid"):
+                    continue
+                elif row["type"] == "call" and row["layer"] == "torch" and not row["depth"]:
+                    self.operations[row["pid"]].append(
+                        (row["start_ns"], row["start_ns"] + (row.get("duration_ns") or 0)))
+                elif row["type"] == "wait" and row["reason"] == "preempted":
+                    self.kept[row["pid"]].append((row["start_ns"], row["duration_ns"]))
+        for operations in self.operations.values():
+            operations.sort()
+
+    def pid(self, kind):
+        return self.logs[kind][0]["pid"]
+
+    def loops(self, pids):
+        return [loop for p in self.report["steps"]["processes"] if p["pid"] in pids
+                for loop in p["loops"]]
+
+
+kept = []  # for all tests
+
+
+def together(t):
+    if not kept:
+        kept.append(Together(t))
+    return kept[0]
 
 
 def mean(values):
@@ -40,16 +96,12 @@ def unknown(rec, made):
     was read before that or behind it, so that it may be of either phase. 0 where nothing else
     runs on the machine."""
     pid, begin, end = made[0]["pid"], made[0]["start_ns"], made[-1]["end_ns"]
-    ops = sorted((c["start_ns"], c["start_ns"] + (c.get("duration_ns") or 0)) for c in rec.calls
-                 if c["pid"] == c["tid"] == pid and c["layer"] == "torch" and not c["depth"])
-    kept = 0
-    with open(os.path.join(rec.t.dir, "calls.jsonl")) as f:
-        for row in map(json.loads, f):
-            if (row.get("type") == "wait" and row["tid"] == pid and row["reason"] == "preempted"
-                    and begin <= row["start_ns"] < end):
-                at = bisect.bisect(ops, (row["start_ns"],)) - 1
-                kept += row["duration_ns"] if at < 0 or ops[at][1] <= row["start_ns"] else 0
-    return kept / len(made)
+    ops, sum_ns = rec.operations[pid], 0
+    for start_ns, duration_ns in rec.kept[pid]:
+        if begin <= start_ns < end:
+            at = bisect.bisect(ops, (start_ns,)) - 1
+            sum_ns += duration_ns if at < 0 or ops[at][1] <= start_ns else 0
+    return sum_ns / len(made)
 
 
 def edges(rec, made):
@@ -57,9 +109,7 @@ def edges(rec, made):
     next to that: Python's own time, of which no operation tells whose it is. On a quiet host that
     is 0.1 ms a phase; where the kernel's probes are slow it is several times as long, however
     short the phase. What lies within "load" is none of it: it is waited there."""
-    pid = made[0]["pid"]
-    ops = sorted((c["start_ns"], c["start_ns"] + (c.get("duration_ns") or 0)) for c in rec.calls
-                 if c["pid"] == c["tid"] == pid and c["layer"] == "torch" and not c["depth"])
+    ops = rec.operations[made[0]["pid"]]
     starts, stops = [op[0] for op in ops], sorted(op[1] for op in ops)
     ends = [tuple(end) for row in made for end in row["ends"]]
     sums, loaded = collections.Counter(), made[0]["start_ns"]
@@ -89,8 +139,7 @@ def near(found, made, edge=0, more=0):
 
 
 def loop_of(rec, kind, made):
-    loops = [loop for p in rec.report["steps"]["processes"] for loop in p["loops"]
-             if p["pid"] == made[0]["pid"] and loop["kind"] == KINDS[kind]]
+    loops = [loop for loop in rec.loops([made[0]["pid"]]) if loop["kind"] == KINDS[kind]]
     expect(len(loops) == 1, "loops of %s: %r" % (kind, [loop["count"] for loop in loops]))
     expect(loops[0]["count"] == len(made), "%s: %d steps found, %d made" % (
         kind, loops[0]["count"], len(made)))
@@ -104,9 +153,9 @@ def check_sums(loop):
     expect(abs(sum(ratios.values()) - 1) <= 0.01, "shares: %r" % ratios)
 
 
-def check(rec, log, kind="train", phases=PHASES):
+def check(rec, name, kind="train", phases=PHASES):
     """Where the first step began its wait is not known: it is left out of the comparison."""
-    made = [row for row in log if row["kind"] == kind]
+    made = [row for row in rec.logs[name] if row["kind"] == kind]
     loop = loop_of(rec, kind, made)
     check_sums(loop)
     found, made = loop["steps"][1:], made[1:]
@@ -121,34 +170,31 @@ def check(rec, log, kind="train", phases=PHASES):
                "not known" % (kind, phase, f, m, edge.get(phase, 0), more))
 
 
-def phases_of(kind, what, *also, steps="60"):
+def phases_of(kind, what, *also):
     @test("%s: %s" % (kind, what), 180)
     def _(t):
-        rec, log = recorded(t, kind, steps=steps)
         for each in ("train", *also):
-            check(rec, log, each)
+            check(together(t), kind, each)
 
 
 phases_of("workers", "two loader processes")
 phases_of("eight", "eight loader processes, and a log behind each step")
 phases_of("main", "batches are made by the loop itself")
 phases_of("pinned", "four loader processes, and a thread that copies between")
-phases_of("accumulate", "four batches for an update", steps="40")
+phases_of("accumulate", "four batches for an update")
 phases_of("evaluate", "evaluations between epochs", "eval")
 
 
 @test("generate: a token is a step, from the choice of one to that of the next", 180)
 def _(t):
-    rec, log = recorded(t, "generate", steps="240")
-    check(rec, log, "token", ("load", "backward", "optimizer"))
+    check(together(t), "generate", "token", ("load", "backward", "optimizer"))
 
 
 @test("loader processes have no forward pass, and wait for work", 180)
 def _(t):
-    if "eight" not in reports:
-        recorded(t, "eight")
-    loops = [loop for p in reports["eight"]["steps"]["processes"] for loop in p["loops"]
-             if loop["kind"] == "loading"]
+    rec = together(t)
+    loaders = [pid for pid, parent in rec.parents.items() if parent == rec.pid("eight")]
+    loops = [loop for loop in rec.loops(loaders) if loop["kind"] == "loading"]
     expect(len(loops) == 8, "%d loaders" % len(loops))
     for loop in loops:
         check_sums(loop)
@@ -158,12 +204,10 @@ def _(t):
 
 @test("--burst: time without probes is no slow step", 180)
 def _(t):
-    if "workers" not in reports:
-        recorded(t, "workers")
-    step_ms, = (loop["median_ms"] for p in reports["workers"]["steps"]["processes"]
-                for loop in p["loops"] if loop["kind"] == "training")
+    rec = together(t)
+    step_ms = loop_of(rec, "train", rec.logs["workers"])["median_ms"]
     on_ms = max(400, round(20 * step_ms))  # a loop is known by some steps in a row
-    rec, log = recorded(t, "workers", "--burst", "1/3:%d" % on_ms, steps="150")
+    rec, log = recorded(t, "workers", "150", "--burst", "1/3:%d" % on_ms)
     loop, = (loop for p in rec.report["steps"]["processes"] for loop in p["loops"]
              if loop["kind"] == "training")
     longest = max(row["end_ns"] - row["start_ns"] for row in log)
@@ -176,8 +220,8 @@ def _(t):
 def _(t):
     # in its first second, before it has learned what is slow, tail keeps every call: 40 steps were over
     # before that on a fast machine
-    for mode in ("tail", "stats"):
-        rec, _ = recorded(t, "workers", "--mode", mode, steps="200")
+    for mode, steps in (("tail", "120"), ("stats", "60")):
+        rec, _ = recorded(t, "workers", steps, "--mode", mode)
         steps = rec.report["steps"]
         expect(steps["count"] == 0 and "counted" in steps["reason"], "%s: %r" % (mode, steps))
         text = t.run([EACGM, "report", rec.path]).out
