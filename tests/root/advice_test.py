@@ -14,7 +14,7 @@ UNEQUAL = 1.1  # times the time of another CPU for the same work
 PROGRAMS = pathlib.Path(__file__).resolve().parents[2] / "lab" / "advice" / "programs"
 
 
-def advice(t, name, *words, scale="0.25"):
+def advice(t, name, *words, scale="0.12"):
     """Of a program that is recorded, by kind."""
     needs_torch()
     os.environ.update(ADVICE_DISK=t.dir, ADVICE_SCALE=scale)
@@ -61,7 +61,7 @@ def _(t):
 
 @test("a loader without workers", 90)
 def _(t):
-    check(t, "no_workers", "load", "16", scale="1")  # some samples have to see the loader, which mostly sleeps
+    check(t, "no_workers", "load", "16", scale="0.5")  # some samples have to see the loader, which mostly sleeps
 
 
 @test("a function that makes batches slowly", 90)
@@ -94,7 +94,7 @@ def _(t):
 def _(t):
     if t.run([PYTHON, "-c", "import sympy"], seconds=60).status:
         skip("%s has no sympy" % PYTHON)
-    told = check(t, "imports", "unused_import")
+    told = check(t, "imports", "unused_import", scale="0.25")
     expect("sympy" in told["remedy"] and told["of_run"], "%r" % told)
 
 
