@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-from gloo_ranks import PYTHON, incident, learned, needs, recorded
+from gloo_ranks import PYTHON, disturbed, incident, needs
 from harness import ROOT, expect, main, skip, test
 
 sys.path.insert(0, os.path.join(ROOT, "lab", "faults", "lab"))
@@ -33,24 +33,48 @@ time.sleep(1000)
 """
 
 
-def link():
+def others_use(t, link):
+    """Others on the link, in the direction of rank 0 to rank 1."""
+    sink = t.start([PYTHON, "-c", SINK], stdout=subprocess.PIPE, text=True,
+                   preexec_fn=lambda: netns.enter(link.spaces[1]))
+    expect(sink.stdout.readline() == "listens\n", "the sink said nothing")
+    source = t.start([PYTHON, "-c", SOURCE], preexec_fn=lambda: netns.enter(link.spaces[0]))
+
+    def undo():
+        for p in (source, sink):
+            p.kill()
+            p.wait()
+    return undo
+
+
+def is_limited(_t, link):
+    link.limit(RATE // 5)
+    return lambda: link.limit(RATE)
+
+
+def loses(_t, link):
+    link.drop(0.15, both_ways=True)  # less slows this job but at times
+    return lambda: link.drop(0)
+
+
+WAYS = {"foreign": others_use, "bandwidth": is_limited, "loss": loses}
+kept = []  # what is said of a run in which the link is so, one after the other: for all tests
+
+
+def diagnosed(t, what):
+    """The incident while the link was so."""
     needs()
-    why_no_link, why_no_drop = netns.why_not()
-    if why_no_link or why_no_drop:
-        skip(why_no_link or why_no_drop)
-    return netns.Link(RATE)
-
-
-def diagnosed(t, name, disturb):
-    """What is said while disturb(link) is on, which returns what ends it."""
-    made = link()
-    try:
-        how = {"interface": made.NAME, "spaces": tuple(made.spaces)}
-        model = learned(t, **how)
-        path, was = recorded(t, name, lambda _folder: disturb(made), **how)
-        return incident(t, path, model, was)
-    finally:
-        made.close()
+    for why_not in netns.why_not():
+        if why_not:
+            skip(why_not)
+    if not kept:
+        link = netns.Link(RATE)
+        try:
+            disturbs = {name: lambda _folder, way=way: way(t, link) for name, way in WAYS.items()}
+            kept.append(disturbed(t, disturbs, interface=link.NAME, spaces=tuple(link.spaces)))
+        finally:
+            link.close()
+    return incident(kept[0], what)
 
 
 def is_network(i, cause):
@@ -61,19 +85,7 @@ def is_network(i, cause):
 
 @test("others on the link between ranks are told as such", 240)
 def foreign(t):
-    def disturb(made):
-        sink = t.start([PYTHON, "-c", SINK], stdout=subprocess.PIPE, text=True,
-                       preexec_fn=lambda: netns.enter(made.spaces[1]))
-        expect(sink.stdout.readline() == "listens\n", "the sink said nothing")
-        source = t.start([PYTHON, "-c", SOURCE],
-                         preexec_fn=lambda: netns.enter(made.spaces[0]))
-
-        def undo():
-            for p in (source, sink):
-                p.kill()
-                p.wait()
-        return undo
-    is_network(diagnosed(t, "foreign", disturb), "net_foreign")
+    is_network(diagnosed(t, "foreign"), "net_foreign")
 
 
 def was_full(i):
@@ -87,10 +99,7 @@ def was_full(i):
 
 @test("a link between ranks that is limited is told as such", 240)
 def bandwidth(t):
-    def disturb(made):
-        made.limit(RATE // 5)
-        return lambda: made.limit(RATE)
-    i = diagnosed(t, "bandwidth", disturb)
+    i = diagnosed(t, "bandwidth")
     if i["cause"] != "net_bandwidth" and not was_full(i):
         expect(i["cause"] == "network", json.dumps(i)[:4000])
         skip("TCP waited for its timers, so that the link was not full: %s" % i["evidence"])
@@ -99,10 +108,7 @@ def bandwidth(t):
 
 @test("packets that are lost between ranks are told", 240)
 def loss(t):
-    def disturb(made):
-        made.drop(0.15, both_ways=True)  # less slows this job but at times
-        return lambda: made.drop(0)
-    i = diagnosed(t, "loss", disturb)
+    i = diagnosed(t, "loss")
     is_network(i, "net_loss")
     if tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (6, 7):  # which counts them
         expect("timeouts of retransmission" in str(i["evidence"]), i["evidence"])

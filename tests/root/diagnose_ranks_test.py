@@ -6,16 +6,41 @@ both, with parts that add up."""
 import json
 import os
 
-from gloo_ranks import PYTHON, incident, learned, needs, ranks_of, recorded
-from harness import EACGM, expect, main, test
+from gloo_ranks import PYTHON, disturbed, incident, needs
+from harness import expect, main, test
 
 HOGS = 6
 HOG = "import os\nos.sched_setaffinity(0, [sorted(os.sched_getaffinity(0))[1]])\nwhile True: pass"
 
 
-def straggler(t, path, model, was):
+kept = []  # what is said of the run, and the others' processes: for both tests
+
+
+def run(t):
+    needs()
+    if not kept:
+        pids = []
+
+        def hogs(_folder):
+            started = [t.start([PYTHON, "-c", HOG]) for _ in range(HOGS)]
+            pids.extend(p.pid for p in started)
+
+            def undo():
+                for p in started:
+                    p.kill()
+                    p.wait()
+            return undo
+
+        def slow_line(folder):
+            open(folder + "/slow", "w").close()
+            return lambda: os.unlink(folder + "/slow")
+        kept.extend([disturbed(t, {"hogs": hogs, "line": slow_line}), pids])
+    return kept
+
+
+def straggler(said, what):
     """The incident of that time, of the rank that waited."""
-    i, ranks = incident(t, path, model, was), ranks_of(t, path)
+    i, ranks = incident(said, what), said.ranks
     expect(i["cause"] == "straggler" and i["culprit"]["kind"] == "rank" and
            (i["culprit"]["rank"], i["culprit"]["pid"]) == (1, ranks[1]) and
            (i["victim"]["rank"], i["victim"]["pid"]) == (0, ranks[0]), json.dumps(i)[:4000])
@@ -30,39 +55,19 @@ def blamed(i, words):
 
 @test("the rank whose CPU others take is the straggler, and they are why", 240)
 def others_on_its_cpu(t):
-    needs()
-    model, pids = learned(t), []
-
-    def hogs(_folder):
-        started = [t.start([PYTHON, "-c", HOG]) for _ in range(HOGS)]
-        pids.extend(p.pid for p in started)
-
-        def undo():
-            for p in started:
-                p.kill()
-                p.wait()
-        return undo
-    path, was = recorded(t, "hogs", hogs)
-    i = straggler(t, path, model, was)
+    said, pids = run(t)
+    i = straggler(said, "hogs")
     expect(i["why"]["cause"] == "cpu_contention" and i["why"]["culprit"]["kind"] == "process",
            json.dumps(i)[:4000])
     # on a busy machine others take a part of it as well
     mine = blamed(i, ["(%d) had" % pid for pid in pids])
     expect(mine > 0.4 * i["cost_ns"], "hogs %r: %s" % (pids, json.dumps(i)[:4000]))
-    text = t.run([EACGM, "diagnose", path, "-m", model])
-    expect("Straggler: rank 1 (%d), CPU contention by " % i["culprit"]["pid"] in text.out, text)
+    expect("Straggler: rank 1 (%d), CPU contention by " % i["culprit"]["pid"] in said.text, said.text)
 
 
 @test("the rank whose line is slow is the straggler, and the line is why", 240)
 def a_line_of_its_own(t):
-    needs()
-    model = learned(t)
-
-    def slow_line(folder):
-        open(folder + "/slow", "w").close()
-        return lambda: os.unlink(folder + "/slow")
-    path, was = recorded(t, "line", slow_line)
-    i = straggler(t, path, model, was)
+    i = straggler(run(t)[0], "line")
     expect(i["why"]["cause"] == "slow_code" and
            i["why"]["culprit"]["code"]["function"] == "read_batch", json.dumps(i)[:4000])
     expect(blamed(i, ["read_batch"]) > 0.4 * i["cost_ns"], json.dumps(i)[:4000])

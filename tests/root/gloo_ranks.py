@@ -1,7 +1,8 @@
 """gloo_ranks.py - two ranks of PyTorch's data parallel training over gloo, each on a CPU of its own, which
-tests record and disturb; and the model that is learned from a run in which nothing disturbs them.
-No test itself."""
+tests record and disturb in several ways, one after the other; and the model that is learned from a
+run in which nothing disturbs them. No test itself."""
 
+import collections
 import json
 import os
 import subprocess
@@ -13,11 +14,12 @@ from harness import EACGM, PYTHON, Recording, expect, needs_torch, skip
 OPTIONS = ["--layers", "torch,nccl", "--profile", "cpu,offcpu"]
 SLOW_FROM_S, SLOW_S, REST_S = 6, 5, 3  # the least
 
-# The line of rank 1 is slow while there is a file. The ranks agree on the end.
+# The line of rank 1 is slow while there is a file, and all ends once there is another: the ranks
+# agree on that.
 RANK = """
 import os, sys, time, torch
 import torch.distributed as dist
-rank, folder, seconds = int(os.environ["RANK"]), sys.argv[1], float(sys.argv[2])
+rank, folder = int(os.environ["RANK"]), sys.argv[1]
 os.sched_setaffinity(0, [sorted(os.sched_getaffinity(0))[rank]])
 torch.set_num_threads(1)
 dist.init_process_group("gloo", store=dist.FileStore(folder + "/store", 2), rank=rank, world_size=2)
@@ -28,7 +30,6 @@ def read_batch():
 m = torch.nn.Sequential(torch.nn.Linear(256, 384), torch.nn.ReLU(), torch.nn.Linear(384, 1))
 m = torch.nn.parallel.DistributedDataParallel(m)
 o = torch.optim.SGD(m.parameters(), lr=1e-3)
-end = time.monotonic() + seconds
 sys.stdout.write("began\\n")
 sys.stdout.flush()
 over = torch.zeros(1)
@@ -38,18 +39,18 @@ while not over.item():
         o.zero_grad()
         m(x).sum().backward()
         o.step()
-    over += time.monotonic() >= end
+    over += os.path.exists(folder + "/enough")
     dist.all_reduce(over, dist.ReduceOp.MAX)
 """
-# Arguments: folder, seconds, interface, and a network namespace for each rank, or none.
+# Arguments: folder, interface, and a network namespace for each rank, or none.
 JOB = """
 import ctypes, os, subprocess, sys
-folder, seconds, interface, spaces = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
+folder, interface, spaces = sys.argv[1], sys.argv[2], sys.argv[3:]
 enter = lambda space: ctypes.CDLL(None).setns(int(space), 0x40000000)
 if spaces:
     enter(spaces[0])
 def rank(r):
-    return subprocess.Popen([sys.executable, "-c", %r, folder, seconds], close_fds=False,
+    return subprocess.Popen([sys.executable, "-c", %r, folder], close_fds=False,
                             preexec_fn=(lambda: enter(spaces[r])) if spaces else None,
                             env=dict(os.environ, RANK=str(r), GLOO_SOCKET_IFNAME=interface))
 ranks = [rank(r) for r in range(2)]
@@ -63,26 +64,32 @@ def needs():
     needs_torch("gloo")
 
 
-def recorded(t, name, disturb=None, interface="lo", spaces=()):
-    """A run that is disturbed for a while; when, on CLOCK_MONOTONIC."""
+def recorded(t, name, disturbs, interface="lo", spaces=()):
+    """A run that is disturbed for a while in each of these ways, where there are any; when, on
+    CLOCK_MONOTONIC."""
     folder, out = t.path(name), t.path(name + ".eacgm")
     slow_from_s, slow_s = kept[1:] if kept else (SLOW_FROM_S, SLOW_S)
     os.mkdir(folder)
-    p = t.start([EACGM, "record", "-o", out, *OPTIONS, "--", PYTHON, "-c", JOB, folder,
-                 str(slow_from_s + slow_s + REST_S), interface] + [str(s) for s in spaces], pass_fds=spaces,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    p = t.start([EACGM, "record", "-o", out, *OPTIONS, "--", PYTHON, "-c", JOB, folder, interface] +
+                [str(s) for s in spaces], pass_fds=spaces, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, text=True)
     for _ in range(2):
         expect(p.stdout.readline() == "began\n", "a rank said nothing")
     time.sleep(slow_from_s)
-    began = time.monotonic_ns()
-    undo = disturb(folder) if disturb else None
-    time.sleep(slow_s)
-    if undo:
+    times = {}
+    for what, disturb in disturbs.items():
+        began = time.monotonic_ns()
+        undo = disturb(folder)
+        time.sleep(slow_s)
         undo()
-    ended = time.monotonic_ns()
+        times[what] = began, time.monotonic_ns()
+        time.sleep(REST_S)
+    if not disturbs:
+        time.sleep(slow_s + REST_S)
+    open(folder + "/enough", "w").close()
     _, said = p.communicate(timeout=60)
     expect(p.returncode == 0, said)
-    return out, (began, ended)
+    return out, times
 
 
 kept = []  # the model, as bytes, from when on and for how long jobs are slow: of all of a file's tests
@@ -91,7 +98,7 @@ kept = []  # the model, as bytes, from when on and for how long jobs are slow: o
 def learned(t, **how):
     def record():
         made.append(t.path("clean%d.eacgm" % len(made)))
-        recorded(t, os.path.basename(made[-1])[:-len(".eacgm")], **how)
+        recorded(t, os.path.basename(made[-1])[:-len(".eacgm")], {}, **how)
         return Recording(t, made[-1])
 
     made, model = [], t.path("job.model")
@@ -105,25 +112,38 @@ def learned(t, **how):
     return model
 
 
-def incident(t, path, model, was):
-    """The one that has most of a time, if it has half of it, together with others of its cause: where a
-    slow job becomes far slower another begins. All parts add up."""
-    r = t.run([EACGM, "diagnose", path, "-m", model, "--json"])
-    expect(r.status == 0, r)
-    said = json.loads(r.out)
-    for i in said["incidents"] + said["steps"]:
+Said = collections.namedtuple("Said", "all text ranks times")  # of a run: ranks' processes, disturbed when
+
+
+def disturbed(t, disturbs, **how):
+    """What `eacgm diagnose` says of a run that is disturbed in these ways."""
+    model = learned(t, **how)
+    path, times = recorded(t, "disturbed", disturbs, **how)
+    said = []
+    for options in (["--json"], []):
+        r = t.run([EACGM, "diagnose", path, "-m", model, *options])
+        expect(r.status == 0, r)
+        said.append(r.out)
+    return Said(json.loads(said[0]), said[1], ranks_of(t, path), times)
+
+
+def incident(said, what):
+    """The one that has most of the time in which it was so disturbed, if it has half of it, together with
+    others of its cause: where a slow job becomes far slower another begins. All parts add up."""
+    for i in said.all["incidents"] + said.all["steps"]:
         excess = i.get("excess_ns", i.get("cost_ns"))
         if excess > 0 and i["blame"]:
             parts = sum(p["ns"] for p in i["blame"]) + i["unexplained_ns"]
             expect(abs(parts - excess) <= 0.01 * excess + 1000, (parts, excess, i))
+    was = said.times[what]
 
     def overlap(i):
         return max(0, min(i["end_ns"], was[1]) - max(i["onset_ns"], was[0]))
-    expect(said["incidents"], "no incident at %r" % (was,))
-    most = max(said["incidents"], key=overlap)
-    alike = [i for i in said["incidents"] if i["cause"] == most["cause"]]
+    expect(said.all["incidents"], "no incident at %r" % (was,))
+    most = max(said.all["incidents"], key=overlap)
+    alike = [i for i in said.all["incidents"] if i["cause"] == most["cause"]]
     expect(sum(map(overlap, alike)) > 0.5 * (was[1] - was[0]), "at %r: %s" % (
-        was, [(i["cause"], i["onset_ns"], i["end_ns"]) for i in said["incidents"]]))
+        was, [(i["cause"], i["onset_ns"], i["end_ns"]) for i in said.all["incidents"]]))
     return most
 
 
