@@ -61,7 +61,8 @@ def _(t):
 
 @test("a loader without workers", 90)
 def _(t):
-    check(t, "no_workers", "load", "16", scale="0.5")  # some samples have to see the loader, which mostly sleeps
+    # some samples have to see the loader, which mostly sleeps
+    check(t, "no_workers", "load", "16", scale="0.5")
 
 
 @test("a function that makes batches slowly", 90)

@@ -62,7 +62,8 @@ def others_on_its_cpu(t):
     # on a busy machine others take a part of it as well
     mine = blamed(i, ["(%d) had" % pid for pid in pids])
     expect(mine > 0.4 * i["cost_ns"], "hogs %r: %s" % (pids, json.dumps(i)[:4000]))
-    expect("Straggler: rank 1 (%d), CPU contention by " % i["culprit"]["pid"] in said.text, said.text)
+    expect("Straggler: rank 1 (%d), CPU contention by " % i["culprit"]["pid"] in said.text,
+           said.text)
 
 
 @test("the rank whose line is slow is the straggler, and the line is why", 240)

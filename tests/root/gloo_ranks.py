@@ -112,24 +112,20 @@ def learned(t, **how):
     return model
 
 
-Said = collections.namedtuple("Said", "all text ranks times")  # of a run: ranks' processes, disturbed when
+# Of a run: what is said with --json and without, the ranks' processes, and when it was disturbed.
+Said = collections.namedtuple("Said", "all text ranks times")
 
 
 def disturbed(t, disturbs, **how):
     """What `eacgm diagnose` says of a run that is disturbed in these ways."""
     model = learned(t, **how)
     path, times = recorded(t, "disturbed", disturbs, **how)
-    said = []
-    for options in (["--json"], []):
-        r = t.run([EACGM, "diagnose", path, "-m", model, *options])
-        expect(r.status == 0, r)
-        said.append(r.out)
-    return Said(json.loads(said[0]), said[1], ranks_of(t, path), times)
+    return Said(*models.diagnosed(t, path, model), ranks_of(t, path), times)
 
 
 def incident(said, what):
-    """The one that has most of the time in which it was so disturbed, if it has half of it, together with
-    others of its cause: where a slow job becomes far slower another begins. All parts add up."""
+    """The one that has most of the time in which the run was so disturbed, if it has half of it,
+    with others of its cause: where a slow job becomes far slower another begins. All parts add up."""
     for i in said.all["incidents"] + said.all["steps"]:
         excess = i.get("excess_ns", i.get("cost_ns"))
         if excess > 0 and i["blame"]:

@@ -1,6 +1,6 @@
-"""models.py - a model of a job that a test records, and for how long the job has to be slow until that
-is told, and when that may begin. Both says the model itself: what is learned on a busy machine tells
-later, and takes launches to need longer until they are as usual."""
+"""models.py - a model of a job that a test records, what is diagnosed with it, and for how long the
+job has to be slow until that is told, and when that may begin. Both says the model itself: what is
+learned on a busy machine tells later, and takes launches to need longer until they are as usual."""
 
 import json
 import re
@@ -10,6 +10,16 @@ from harness import EACGM, expect
 LEAST_S, MOST_S = 3, 12  # how long jobs are slow
 WARMUP_S = 5  # src/detect/learn_known.h
 TRIES = 4
+
+
+def diagnosed(t, path, model):
+    """What `eacgm diagnose` says of a recording: with --json, and as text."""
+    said = []
+    for options in (["--json"], []):
+        r = t.run([EACGM, "diagnose", path, "-m", model, *options])
+        expect(r.status == 0, r)
+        said.append(r.out)
+    return json.loads(said[0]), said[1]
 
 
 def judged_from_s(model):

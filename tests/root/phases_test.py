@@ -24,8 +24,8 @@ def record(t, command, *options):
     """The loop goes before other work of the machine: when it is kept from its CPU between the log
     and an operation, nobody knows in which phase."""
     needs_torch()
-    return t.record(["nice", "-n", "-19", PYTHON, *command], "--layers", "torch", "--profile", "off",
-                    *options)
+    return t.record(["nice", "-n", "-19", PYTHON, *command], "--layers", "torch", "--profile",
+                    "off", *options)
 
 
 def rows_of(path):
@@ -50,8 +50,8 @@ class Together:
         self.logs = {kind: rows_of(t.path(kind)) for kind in STEPS}
         self.report = rec.report
         self.parents = {}
-        # by process, of its first thread: when its outermost operations began and ended, and when it
-        # was kept from its CPU, and for how long
+        # by process, of its first thread: when its outermost operations began and ended, and when
+        # it was kept from its CPU, and for how long
         self.operations, self.kept = collections.defaultdict(list), collections.defaultdict(list)
         out = t.path("calls.jsonl")
         r = t.run([EACGM, "export", rec.path, "-f", "jsonl", "-o", out])

@@ -37,7 +37,7 @@ kept = {}  # by script: the recording of all its kinds that share one, and each 
 
 
 def recorded_together(t, script, kinds, kind):
-    """The recording of some kinds of a script, a process each, and what the one says of its steps."""
+    """The recording of some kinds of a script, a process each, and what one says of its steps."""
     needs_torch()
     if script not in kept:
         words = []
@@ -175,8 +175,8 @@ def _(t):
 def _(t):
     needs_torch()
     truth, enough = t.path("truth.jsonl"), t.path("enough")
-    job = t.start([PYTHON, LOOPS, "train", "--device", "cpu", "--steps", "100000", "--until", enough,
-                   "--tell", truth])
+    job = t.start([PYTHON, LOOPS, "train", "--device", "cpu", "--steps", "100000", "--until",
+                   enough, "--tell", truth])
     t.wait_for(lambda: os.path.exists(truth), "the job to begin its steps")
     # Where in a step a recording begins and ends is chance: so more than one.
     recordings = []

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""forked.py - runs a script of PyTorch's several times, one after the other and each with words of its
-own, in processes that have PyTorch already: its import takes longer than most of what tests record.
+"""forked.py - runs a script of PyTorch's several times, one after the other and each with words of
+its own, in processes that have PyTorch already: its import takes longer than most of what tests
+record.
 
 usage: forked.py SCRIPT WORD... [-- WORD...]..."""
 
