@@ -7,11 +7,10 @@ import os
 import re
 
 import pythons
-from harness import EACGM, Recording, expect, log_of, skip, target
+from harness import EACGM, PYTHON, Recording, expect, log_of, skip, target
 
 JOB = target("inside_job")
 LIBRARY = target("libinside_torture.so")
-PYTHON = os.environ.get("EACGM_TEST_PYTHON", "/usr/bin/python3")
 KERNEL, INSIDE = ("--probes", "kernel"), ("--probes", "inprocess")
 
 CATALOG = """catalog: 1

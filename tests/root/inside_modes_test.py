@@ -8,8 +8,9 @@ import os
 import re
 import signal
 
-from harness import Recording, expect, log_of, main, size_of, skip, target, test
-from inside_calls import (CATALOG, INSIDE, JOB, KERNEL, PYTHON, PYTHONS, TRAINING, UNTOLD, Calls,
+from harness import (PYTHON, Recording, expect, log_of, main, needs_torch, size_of, skip, target,
+                     test)
+from inside_calls import (CATALOG, INSIDE, JOB, KERNEL, PYTHONS, TRAINING, UNTOLD, Calls,
                           Said, Until, attach, by_process, differ, every_python, folder_of, options,
                           sound, stops, sums)
 
@@ -233,8 +234,7 @@ def _(t):
 
 @test("modes over PyTorch: training, errors of operators, and a data loader's processes", 240)
 def _(t):
-    if not os.path.exists(PYTHON) or t.run([PYTHON, "-c", "import torch"]).status:
-        skip("%s has no torch" % PYTHON)
+    needs_torch()
     kernel, inside = counted_by_both(t, "torch=tail,python=stats", [PYTHON, "-c", TRAINING],
                                      layers="torch,python")
     calls = [collections.Counter(c.calls()) for c in (kernel, inside)]

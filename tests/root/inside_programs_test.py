@@ -6,8 +6,8 @@ import collections
 import os
 
 import pythons
-from harness import LIBTARGET, Recording, expect, main, skip, test
-from inside_calls import (INSIDE, JOB, KERNEL, LIBRARY, PYTHON, PYTHONS, TRAINING, Calls, Said,
+from harness import LIBTARGET, PYTHON, Recording, expect, main, needs_torch, skip, test
+from inside_calls import (INSIDE, JOB, KERNEL, LIBRARY, PYTHONS, TRAINING, Calls, Said,
                           Until, differ, every_python, options, sound, sums, traced)
 
 
@@ -16,8 +16,7 @@ from inside_calls import (INSIDE, JOB, KERNEL, LIBRARY, PYTHON, PYTHONS, TRAININ
 
 @test("PyTorch: training, errors of operators, and a data loader's processes", 150)
 def _(t):
-    if not os.path.exists(PYTHON) or t.run([PYTHON, "-c", "import torch"]).status:
-        skip("%s has no torch" % PYTHON)
+    needs_torch()
     cmd = [PYTHON, "-c", TRAINING]
     alone = t.run(cmd)
     kernel, inside = (traced(t, cmd, where, alone) for where in (KERNEL, INSIDE))
