@@ -502,7 +502,7 @@ def _(t):
     with open(said, "w") as f:
         p = t.start([sys.executable, "-u", CAMPAIGN, "--eacgm", EACGM, "--gpus", "0", "--workloads",
                      "cpu_serve", "--pace", "brief", "--python", PYTHON, "--no-data", "--minutes",
-                     "2.0", "--runs", "clean:1,dev:1,test:1", "--data-share", "0",
+                     "1.8", "--runs", "clean:1,dev:1,test:0.8", "--data-share", "0",
                      "--record-options", "--layers torch --profile off", "--out", out],
                     stdout=f, stderr=f)
 
