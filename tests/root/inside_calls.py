@@ -2,6 +2,7 @@
 recording has them, and what the kernel's probes see beside it."""
 
 import collections
+import functools
 import json
 import os
 import re
@@ -62,8 +63,11 @@ class Calls:
         self.hists = [row for row in rows if row.get("type") == "histogram" and
                       row["layer"] == layer]
         self.names = collections.Counter(row["name"] for row in self.rows)
-        self.exact = collections.Counter(map(told, self.rows))
         self.notes = str([row for row in rows if row.get("type") == "note"]) + rec.ran.err
+
+    @functools.cached_property
+    def exact(self):
+        return collections.Counter(map(told, self.rows))
 
     def number(self, key):
         return int(self.meta.get(key, 0))
@@ -139,8 +143,9 @@ def by_both(t, *case, least=1):
 
 def same(t, *case, least=1, compare=lambda c: c.exact):
     kernel, inside = by_both(t, *case, least=least)
-    expect(compare(kernel) == compare(inside), "%s; lost %r, inside %r" % (
-        differ(compare(kernel), compare(inside)), kernel.lost, inside.lost))
+    by_kernel, told_inside = compare(kernel), compare(inside)
+    expect(by_kernel == told_inside, "%s; lost %r, inside %r" % (
+        differ(by_kernel, told_inside), kernel.lost, inside.lost))
     expect(not kernel.untold() and not inside.untold(), "lost by the kernel %r, inside %r" % (
         kernel.lost, inside.lost))
     return kernel, inside
