@@ -62,7 +62,7 @@ def expect_undisturbed(t, rec, what):
 
 
 TRAINING = """
-import torch
+import sys, torch
 torch.manual_seed(0)
 m = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16),
                         torch.nn.Linear(16, 4))
@@ -70,6 +70,7 @@ o = torch.optim.SGD(m.parameters(), lr=0.1)
 for i in range(3):
     torch.nn.functional.cross_entropy(m(torch.randn(5, 8)), torch.zeros(5).long()).backward()
     o.step()
+torch.save({"a": torch.ones(1000), "b": torch.ones(5)}, sys.argv[1])
 """
 MADE = [("aten::addmm", "AddmmBackward0"), ("aten::gelu", "GeluBackward0"),
         ("aten::native_layer_norm", "NativeLayerNormBackward0"), ("aten::addmm", "AddmmBackward0"),
@@ -77,30 +78,31 @@ MADE = [("aten::addmm", "AddmmBackward0"), ("aten::gelu", "GeluBackward0"),
         ("aten::nll_loss_forward", "NllLossBackward0")]
 
 
+@once
+def trained(t):
+    """The calls of a training that is saved, and its arrows from operators to backward nodes."""
+    sys.path.insert(0, str(ROOT / "tests" / "golden"))
+    import perfetto_check
+    rec = t.record([PYTHON, "-c", TRAINING, t.path("saved.pt")], "--layers", "torch")
+    out = t.path("out.pftrace")
+    r = t.run([EACGM, "export", rec.path, "-f", "perfetto", "-o", out])
+    expect(r.status == 0, "export: %s" % r)
+    return counts(rec), perfetto_check.Trace(perfetto_check.parse(
+        perfetto_check.decode(out, ROOT / "src/export/perfetto.proto"))).backward
+
+
 @test("a backward node has an arrow from the operator that made it", 120)
 def _(t):
     needs_torch()
-    sys.path.insert(0, str(ROOT / "tests" / "golden"))
-    import perfetto_check
-    rec, out = t.record([PYTHON, "-c", TRAINING], "--layers", "torch"), t.path("out.pftrace")
-    r = t.run([EACGM, "export", rec.path, "-f", "perfetto", "-o", out])
-    expect(r.status == 0, "export: %s" % r)
-    trace = perfetto_check.Trace(perfetto_check.parse(
-        perfetto_check.decode(out, ROOT / "src/export/perfetto.proto")))
-    expect(sorted(trace.backward) == sorted(3 * MADE), "arrows: %r" % trace.backward)
-
-
-SAVING = """
-import sys, torch
-torch.save({"a": torch.ones(1000), "b": torch.ones(5)}, sys.argv[1])
-"""
+    _calls, arrows = trained(t)
+    expect(sorted(arrows) == sorted(3 * MADE), "arrows: %r" % arrows)
 
 
 @test("torch.save is traced without Python's frames", 120)
 def _(t):
     needs_torch()
-    rec = t.record([PYTHON, "-c", SAVING, t.path("saved.pt")], "--layers", "torch")
-    expect(counts(rec)["torch.save"] >= 3, "calls: %r" % counts(rec))  # two tensors, and the end
+    calls, _arrows = trained(t)
+    expect(calls["torch.save"] >= 3, "calls: %r" % calls)  # two tensors, and the end
 
 
 @test("the first operator call of a program is in the recording", 120)
