@@ -20,7 +20,8 @@
 #define WALL_STEADIER  0.9  /* as far apart as by the time of the threads */
 #define COUNTED_LEAST  0.8  /* of the windows are of the usual work, */
 #define COUNTED_CALLS  20.0 /* a window has: with fewer one more or less is too much, */
-#define COUNT_STEADIER 0.5  /* and as far apart as by usual times */
+#define COUNT_STEADIER 0.5  /* and as far apart as by usual times, */
+#define COUNT_OF_WALL  1.1  /* where threads wait for each other this */
 
 void clock_add_call(struct clock_sums *s, const struct clock_part *part, double share)
 {
@@ -368,7 +369,8 @@ double clock_resolution(const struct model_clock *m, uint64_t window_ns)
 }
 
 /* By how often calls are made alone, where nearly all windows are of the usual work. Whether they
- * differ much less by that than by usual times, of the same windows. */
+ * differ much less by that than by usual times, of the same windows; hardly more where threads wait
+ * for each other, since then times are of whichever thread was given the work. */
 static bool is_counted(struct model_clock *m, const struct learned *l)
 {
 	struct model_clock timed = *m;
@@ -392,7 +394,7 @@ static bool is_counted(struct model_clock *m, const struct learned *l)
 	double least = clock_resolution(m, l->window_ns);
 	m->sigma = fmax(counted.sigma, least);
 	return (double)n >= COUNTED_LEAST * (double)l->n && least <= 1 / COUNTED_CALLS &&
-	       by_count < COUNT_STEADIER * by_time;
+	       by_count < (m->wall ? COUNT_OF_WALL : COUNT_STEADIER) * by_time;
 }
 
 /* By the time of its threads, by that of the window, or by its calls alone. Returns by how much

@@ -27,7 +27,8 @@
  * by others, as of JAX), calls alone tell: the speed of the usual work is P, over that of most
  * windows that were learned from. Learning takes that where nobody waits for the world as it
  * pleases, 80 % of the windows are of the usual work, its places have 20 calls a window, and paces
- * of these windows differ half as much by it.
+ * of these windows differ half as much by it; or hardly more, where the window is the time: how
+ * many threads of a pool make the calls changes while a job runs.
  *
  * A place that has more calls than that, of which each took less than half of its usual time, says
  * nothing of the pace: waiting for a GPU that has nothing to do is quick, and is no work.

@@ -304,6 +304,32 @@ static void the_calls_alone(void **state)
 	assert_true(clock.counted == 0);
 }
 
+/* A pool that grows: as many calls, of threads that each waited longer before them. That the job
+ * was quicker for a while makes both, numbers and times, differ alike. */
+static void the_calls_of_a_pool(void **state)
+{
+	uint64_t seed = 9;
+	(void)state;
+	vec_free(&windows);
+	for (uint64_t i = 0; i < 60; i++) {
+		struct clock_sums s = steps((i < 30 ? 1 : 1.3) * exp(0.02 * random_normal(&seed)));
+		clock_add_gap(&s,
+			      &(struct clock_part){UPDATE, false, 1e9 * exp(random_normal(&seed)),
+						   3e8 * exp(0.5 * random_normal(&seed))});
+		push(DETECT_TORCH, 7, i, s);
+	}
+	clock_learn(&clock, windows.data, windows.len, SECOND, false);
+	assert_true(clock.wall && clock.counted > 0);
+	struct clock_sums few = steps(1.3), many = steps(1.3);
+	clock_add_gap(&few, &(struct clock_part){UPDATE, false, 1e9, 1e9});
+	clock_add_gap(&many, &(struct clock_part){UPDATE, false, 9e9, 9e9});
+	struct clock_reading by_few, by_many;
+	clock_read(&by_few, &clock, &few, SECOND);
+	clock_read(&by_many, &clock, &many, SECOND);
+	assert_true(by_few.agrees && by_many.agrees);
+	assert_float_equal(by_few.speed, by_many.speed, 1e-9);
+}
+
 /* A step waits for the GPU once, for half of its time; now it does so six times as often, and waits
  * for nothing. */
 static void waits_in_vain(void **state)
@@ -388,6 +414,7 @@ int main(void)
 		cmocka_unit_test_teardown(unknown_calls, end),
 		cmocka_unit_test_teardown(new_sizes, end),
 		cmocka_unit_test_teardown(the_calls_alone, end),
+		cmocka_unit_test_teardown(the_calls_of_a_pool, end),
 		cmocka_unit_test_teardown(waits_in_vain, end),
 		cmocka_unit_test_teardown(nested_in_vain, end),
 		cmocka_unit_test_teardown(in_vain_in_other_work, end),
