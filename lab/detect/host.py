@@ -24,6 +24,7 @@ import collections
 import contextlib
 import gzip
 import hashlib
+import itertools
 import json
 import math
 import multiprocessing.connection
@@ -52,6 +53,8 @@ CALLS = {1: ("trainer_gpu", "lightning_gpu", "jax_gpu", "trainer_cpu", "lstm_lm"
          2: ("compile_gpu", "generate_gpu", "peft_gpu", "lightning_cpu", "nanogpt", "ppo")}
 SEEDS = 10  # of a call
 RATES = (0.1, 1, 10)  # alarms an hour
+LEASTS = (10, 0)  # percent of the time that must be lost
+USUAL = (1, 10)  # unless asked otherwise
 START_S = {"compile_gpu": 110, "jax_gpu": 110, "jax_cpu": 60}  # until the recorder is attached, where nothing is known yet
 USUAL_START_S = 50
 END_S = 10  # from the end of what is recorded to that of run.py
@@ -504,6 +507,11 @@ def own_changes(run, slow, incidents, changes):
     return ret
 
 
+def keep(path, rows, anomalies, changes):
+    with gzip.open(path, "wt", encoding="utf-8") as f:
+        json.dump({"anomalies": anomalies, "changes": changes, "rows": rows}, f)
+
+
 def judge_run(eacgm, run, learned, model, options, kept):
     """The row of evaluate.py; what was told goes into a file. Where nothing was judged nothing was
     told: a model that does not fit costs all episodes."""
@@ -512,8 +520,7 @@ def judge_run(eacgm, run, learned, model, options, kept):
         rows, anomalies, changes = evaluate.judge(eacgm, run, model, options)
     except subprocess.CalledProcessError as e:
         why = "eacgm detect ended with %d" % e.returncode
-    with gzip.open(kept, "wt", encoding="utf-8") as f:
-        json.dump({"anomalies": anomalies, "changes": changes, "rows": rows}, f)
+    keep(kept, rows, anomalies, changes)
     ret = evaluate.score_run(run, learned, rows, anomalies, changes)
     slow, _ = run.truth(learned)
     ret["own_changes"] = own_changes(run, slow, evaluate.incidents_of(anomalies), changes)
@@ -544,17 +551,22 @@ def slow_calls_of(eacgm, run, model, options, folder):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def alarms_of(eacgm, run, learned, model, options):
-    """How many incidents a clean run has, at each rate; and those with no slow second."""
+def alarms_of(eacgm, run, learned, model, options, kept):
+    """How many incidents a clean run has, at each rate; and those with no slow second. What was told
+    unless asked otherwise goes into a file."""
     slow, _ = run.truth(learned)
-    ret = {"run": run.name, "launches": len(learned), "seconds": len(slow), "rates": {}}
-    for rate in RATES:
-        _, anomalies, _ = evaluate.judge(eacgm, run, model, [
-            "--alarms-per-hour", str(rate), *options])
-        incidents = evaluate.incidents_of(anomalies)
-        ret["rates"]["%g" % rate] = {
-            "alarms": len(incidents), "not_slow": sum(
-                not any(slow.get(s) for s in i.seconds()) for i in incidents)}
+    ret = {"run": run.name, "launches": len(learned), "seconds": len(slow),
+           "slow_seconds": sum(map(bool, slow.values())), "rates": {}}
+    for rate, least in itertools.product(RATES, LEASTS):
+        rows, anomalies, changes = evaluate.judge(eacgm, run, model, [
+            "--alarms-per-hour", str(rate), "--least-effect", str(least), *options])
+        if (rate, least) == USUAL:
+            keep(kept, rows, anomalies, changes)
+        told = [(i, any(slow.get(s) for s in i.seconds())) for i in evaluate.incidents_of(anomalies)]
+        ret["rates"]["%g, %g" % (rate, least)] = {
+            "alarms": len(told), "not_slow": sum(not was_slow for _, was_slow in told),
+            "incidents": [{"told_ns": i.told, "seconds": list(i.seconds()), "layer": i.first["layer"],
+                           "slow": was_slow} for i, was_slow in told]}
     return ret
 
 
@@ -581,10 +593,11 @@ def alarms_table(rows):
     for launches in sorted({r["launches"] for r in rows}):
         of = [r for r in rows if r["launches"] == launches]
         hours = sum(r["seconds"] for r in of) / 3600
-        for rate in ("%g" % x for x in RATES):
+        for rate, least in itertools.product(RATES, LEASTS):
             for kind in ("alarms", "not_slow"):
-                k = sum(r["rates"][rate][kind] for r in of)
-                ret.append({"launches": launches, "asked_per_hour": float(rate), "counted": kind,
+                k = sum(r["rates"]["%g, %g" % (rate, least)][kind] for r in of)
+                ret.append({"launches": launches, "asked_per_hour": rate, "least_effect": least,
+                            "counted": kind,
                             "hours": round(hours, 4), "alarms": k,
                             "per_hour": round(k / hours, 2) if hours else None,
                             "interval_95": [round(x / hours, 2) for x in poisson_interval(k)]
@@ -631,6 +644,8 @@ class Judging:
                 self.say("%s: there is no clean run to learn from" % workload)
             for n in range(1, len(clean) + 1):
                 self.add_model(workload, runs, clean, n)
+            if len(clean) > 1:
+                self.add_without_one(workload, clean)
 
     def add_learned(self, workload, runs):
         """By an earlier call's model of all its clean runs. Returns whether there is one."""
@@ -658,7 +673,7 @@ class Judging:
 
     def add_model(self, workload, runs, clean, n):
         """Of the first n launches. By that of all of them what is not clean is judged, by that of all
-        but the last the last one, and by each how many alarms the others have."""
+        but the last the last one, and by each of fewer how many alarms the others have."""
         eacgm, learned = self.args.eacgm, clean[:n]
         name = "%s-%d.model" % (workload, n)
         model = os.path.join(self.models, name)
@@ -669,9 +684,25 @@ class Judging:
         self.add_judged(judged, learned, model, after=name)
         if n == len(clean):
             self.add_contaminated(workload, [r for r in runs if r.plan == "test"], clean)
-        for run in clean[n:]:
-            self.tasks.add(4, "alarms %d %s" % (n, run.name), alarms_of, eacgm, run, learned, model,
-                           self.options, after=name)
+        if n < len(clean) - 1:
+            self.add_alarms(clean[n:], learned, name)
+
+    def add_without_one(self, workload, clean):
+        """How many alarms each launch has by a model of all others."""
+        for run in clean:
+            learned = [r for r in clean if r is not run]
+            name = "%s-but-%d.model" % (workload, run.seed)
+            self.learned[name] = [r.name for r in learned]
+            self.tasks.add(0, name, learn, self.args.eacgm, learned,
+                           os.path.join(self.models, name))
+            self.add_alarms([run], learned, name, rank=1)
+
+    def add_alarms(self, runs, learned, name, rank=4):
+        for run in runs:
+            self.tasks.add(rank, "alarms %d %s" % (len(learned), run.name), alarms_of,
+                           self.args.eacgm, run, learned, os.path.join(self.models, name),
+                           self.options, os.path.join(self.kept, "%s.%s.json.gz" % (run.name, name)),
+                           after=name)
 
     def add_contaminated(self, workload, tests, clean):
         """Each test run by a model that was learned from the clean runs and the other test runs."""
@@ -842,9 +873,9 @@ def tell(say, result):
             workload, w["episodes"]["yes"], w["episodes"]["of"], w["false_incidents"],
             w["seconds_5_to_1"]["f1"]))
     for r in result["alarms"]:
-        say("alarms in clean runs, %d launches, asked %g/h: %d in %.3f h, %s/h %s (%s)" % (
-            r["launches"], r["asked_per_hour"], r["alarms"], r["hours"], r["per_hour"],
-            r["interval_95"], r["counted"]))
+        say("alarms in clean runs, %d launches, asked %g/h, least effect %g %%: %d in %.3f h, %s/h %s "
+            "(%s)" % (r["launches"], r["asked_per_hour"], r["least_effect"], r["alarms"], r["hours"],
+                      r["per_hour"], r["interval_95"], r["counted"]))
     for run, why in result["not_judged"].items():
         say("%s was not judged, all of it counts as not told: %s" % (run, why))
     for r in result["slow_calls"]:
