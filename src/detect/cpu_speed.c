@@ -236,10 +236,10 @@ void cpu_speed_learn(struct model_clock *ret, const struct cpu_window *windows, 
 	free(works);
 }
 
-double cpu_speed_pace(const struct model_clock *c, double pace, double work_ns)
+double cpu_speed_part(const struct model_clock *c, double work_ns)
 {
-	if (!c || !(c->cpu_slope > 0) || !(work_ns > 0) || !(pace > 0))
-		return pace;
-	double beyond = c->cpu_slope * log(work_ns / c->work_ns);
-	return pace * exp(fmin(fmax(beyond, -CORRECTED_MOST), CORRECTED_MOST));
+	if (!c || !(c->cpu_slope > 0) || !(work_ns > 0))
+		return 0;
+	double part = c->cpu_slope * log(work_ns / c->work_ns);
+	return fmin(fmax(part, -CORRECTED_MOST), CORRECTED_MOST);
 }

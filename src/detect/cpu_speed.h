@@ -60,5 +60,5 @@ struct cpu_window {
 /* Sets work_ns and cpu_slope: the second 0 where there are too few windows, or it says too little.
  * Windows are in the order of recording and pid. */
 void cpu_speed_learn(struct model_clock *ret, const struct cpu_window *windows, size_t n);
-/* The pace without that; the pace itself where one of both is not known. */
-double cpu_speed_pace(const struct model_clock *c, double pace, double work_ns);
+/* What is added to ln pace for that; 0: it is not known, or says nothing of the pace. */
+double cpu_speed_part(const struct model_clock *c, double work_ns);

@@ -38,6 +38,7 @@ struct feature_row {
 	uint32_t recording; /* number of the one that it was learned from */
 	/* How fast the process's work went on (clock.h): 1 as usual; 0 unknown. */
 	double pace;
+	double cpus;	   /* of ln pace: what was left out of it for its CPUs (cpu_speed.h) */
 	bool parents_pace; /* it has none by itself: that of the process that it works for */
 	bool other_work;   /* most of what it did is known to nobody */
 	bool resized;	   /* much of it is of sizes that no model has */

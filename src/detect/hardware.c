@@ -361,6 +361,7 @@ static void hand_out(struct hardware *h, struct unit *u, const struct counter_wi
 				  .regime = work.regime,
 				  .events = work.events,
 				  .pace = work.pace,
+				  .cpus = work.cpus,
 				  .parents_pace = work.parents_pace,
 				  .other_work = work.other_work,
 				  .resized = work.resized};

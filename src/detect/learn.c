@@ -170,6 +170,7 @@ static void window_row(void *ctx, const struct feature_row *row, const struct wi
 							     .pid = row->pid,
 							     .start_ns = row->start_ns,
 							     .pace = row->pace,
+							     .cpus = row->cpus,
 							     .parents = row->parents_pace};
 	keep_row(l, row);
 }
@@ -355,9 +356,10 @@ static int by_process(const void *a, const void *b)
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-/* What was made before it was known what belongs to the work: its pace, now that it is. What has
- * its parent's keeps that. */
-static double pace_now(const struct learning *l, struct clock_window key, double before)
+/* What was made before it was known what belongs to the work: its pace, now that it is, and what of
+ * its logarithm is for its CPUs. What has its parent's keeps that. */
+static double pace_now(const struct learning *l, struct clock_window key, double before,
+		       double *cpus)
 {
 	struct clock_reading r;
 	const struct clock_window *w = l->clocked.len
@@ -367,7 +369,8 @@ static double pace_now(const struct learning *l, struct clock_window key, double
 	if (!w)
 		return before;
 	clock_read(&r, &l->clock, &w->sums, l->window_ns);
-	return cpu_speed_pace(&l->clock, r.speed, w->work_ns);
+	*cpus = cpu_speed_part(&l->clock, w->work_ns);
+	return r.speed * exp(*cpus);
 }
 
 /* By the paces without it. */
@@ -397,7 +400,7 @@ static void layer_pace(struct learning *l, enum detect_layer layer)
 				     (struct clock_window){.recording = row->recording,
 							   .pid = row->pid,
 							   .start_ns = row->start_ns},
-				     row->pace);
+				     row->pace, &row->cpus);
 		row->x[loss] = row->pace > 0 ? -log(row->pace) : NAN;
 	}
 }
@@ -420,7 +423,7 @@ static void learn_pace(struct learning *l)
 					   (struct clock_window){.recording = w->recording,
 								 .pid = w->pid,
 								 .start_ns = w->start_ns},
-					   w->pace);
+					   w->pace, &w->cpus);
 	}
 	for (enum detect_layer layer = 0; layer < DETECT_LAYERS; layer++)
 		layer_pace(l, layer);
@@ -443,8 +446,8 @@ static void learn_alarms(struct learning *l, const struct model *m, size_t recor
 	for (size_t i = 0; i < l->paced.len; i++) {
 		const struct paced_window *w = &l->paced.data[i];
 		if (w->pace > 0 && !w->parents)
-			all[n++] =
-				(struct paced){w->recording, w->pid, w->start_ns, log(w->pace), 0};
+			all[n++] = (struct paced){w->recording, w->pid,	 w->start_ns,
+						  log(w->pace), w->cpus, 0};
 	}
 	uint64_t start_ns = launch_start_ns(all, n, l->window_ns);
 	n = launch_start_leave_out(all, n, start_ns);

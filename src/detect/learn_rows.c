@@ -96,8 +96,8 @@ static void learn_clock(struct model *m, const struct layer_rows rows[DETECT_LAY
 	for (size_t i = 0; i < rows[of].of.len; i++) {
 		const struct feature_row *row = &rows[of].of.data[i];
 		if (row->pace > 0 && !row->parents_pace)
-			paced[n++] = (struct paced){row->recording, row->pid, row->start_ns,
-						    log(row->pace), 0};
+			paced[n++] = (struct paced){row->recording, row->pid,  row->start_ns,
+						    log(row->pace), row->cpus, 0};
 	}
 	learn_counters_p(paced, n, m, rows[DETECT_HOST].of.data, rows[DETECT_HOST].of.len);
 	ret->windows = n;

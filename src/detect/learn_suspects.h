@@ -24,6 +24,7 @@ struct paced_window {
 	uint32_t recording, pid;
 	uint64_t start_ns;
 	double pace;  /* 0 unknown */
+	double cpus;  /* as in struct feature_row */
 	bool parents; /* it is its parent's */
 	bool idle;    /* found: nothing is said of its pace then */
 };

@@ -66,14 +66,15 @@ static void judge_launch(peaks *ret, const struct calibration *c, size_t from, s
 	double further = c->recordings > 1 ? 1.0 / (c->recordings - 1) : 0;
 	double more = further * paced_usual(w, len), least = -log1p(-least_effect);
 	/* s of a launch that is known: else short ones would make sums lower than long ones have */
-	const struct pace_judge known = {.len = PACE_KEPT};
+	const struct pace_judge known = {.launch.len = PACE_KEPT};
 	double before = 0, sigma = pace_judge_sigma(&known, c->sigma);
 	struct pace_judge j = {0};
 	for (size_t i = 0; i < len; i++) {
 		double pace = exp(w[i].ln_pace + more);
-		pace_judge_see(&j, pace, false);
+		pace_judge_see(&j, pace, w[i].cpus, false);
 		double sum = pace_judge_add(&j, w[i].start_ns, c->window_ns,
-					    pace_judge_loss(&j, pace), sigma, least, INFINITY);
+					    pace_judge_loss(&j, pace, w[i].cpus), sigma, least,
+					    INFINITY);
 		if (w[i].counters_p > 0)
 			sum = fmax(sum, pace_judge_counters(&j, w[i].start_ns, w[i].counters_p,
 							    true, INFINITY, NULL));
@@ -161,7 +162,7 @@ double pace_alarms_height(const struct pace_tail *tails, double least_effect,
 double pace_alarms_windows(const struct pace_tail *tails, double sigma, double least_effect,
 			   double alarms_per_hour, double slowdown)
 {
-	const struct pace_judge known = {.len = 60};
+	const struct pace_judge known = {.launch.len = 60};
 	double loss = log(slowdown);
 	double more = fmin(loss / pace_judge_sigma(&known, sigma), PACE_MOST) - PACE_SLACK;
 	if (loss < -log1p(-least_effect) || !(more > 0))

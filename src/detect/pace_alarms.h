@@ -43,6 +43,7 @@ struct paced {
 	uint32_t recording, pid;
 	uint64_t start_ns;
 	double ln_pace;
+	double cpus;	   /* as in struct feature_row */
 	double counters_p; /* of the process's counters in it; 0: not known */
 };
 

@@ -12,21 +12,27 @@
 #define ALONE_WINDOWS 30 /* to say how much its windows differ */
 #define EVERY	      8	 /* so many windows later it is asked again, once there are many */
 
+static void launch_free(struct pace_launch *l)
+{
+	free(l->losses);
+	free(l->sorted);
+	l->losses = NULL;
+	l->sorted = NULL;
+}
+
 void pace_judge_free(struct pace_judge *j)
 {
-	free(j->losses);
-	free(j->sorted);
-	j->losses = NULL;
-	j->sorted = NULL;
+	launch_free(&j->launch);
+	launch_free(&j->whole);
 }
 
 /* The first place in the sorted ones whose value is not less. */
-static size_t place_of(const struct pace_judge *j, double loss)
+static size_t place_of(const struct pace_launch *l, double loss)
 {
-	size_t low = 0, high = j->len;
+	size_t low = 0, high = l->len;
 	while (low < high) {
 		size_t middle = (low + high) / 2;
-		if (j->sorted[middle] < loss)
+		if (l->sorted[middle] < loss)
 			low = middle + 1;
 		else
 			high = middle;
@@ -35,55 +41,63 @@ static size_t place_of(const struct pace_judge *j, double loss)
 }
 
 /* To sort them anew for each window would be most of what judging takes. */
-static void keep(struct pace_judge *j, float loss)
+static void keep(struct pace_launch *l, float loss)
 {
-	if (!j->losses) {
-		j->losses = xcalloc(PACE_KEPT, sizeof(*j->losses));
-		j->sorted = xcalloc(PACE_KEPT, sizeof(*j->sorted));
+	if (!l->losses) {
+		l->losses = xcalloc(PACE_KEPT, sizeof(*l->losses));
+		l->sorted = xcalloc(PACE_KEPT, sizeof(*l->sorted));
 	}
-	if (j->len == PACE_KEPT) {
-		size_t gone = place_of(j, (double)j->losses[j->at]);
-		j->len--;
-		memmove(j->sorted + gone, j->sorted + gone + 1,
-			(j->len - gone) * sizeof(*j->sorted));
+	if (l->len == PACE_KEPT) {
+		size_t gone = place_of(l, (double)l->losses[l->at]);
+		l->len--;
+		memmove(l->sorted + gone, l->sorted + gone + 1,
+			(l->len - gone) * sizeof(*l->sorted));
 	}
-	size_t place = place_of(j, (double)loss);
-	memmove(j->sorted + place + 1, j->sorted + place, (j->len - place) * sizeof(*j->sorted));
-	j->sorted[place] = (double)loss;
-	j->len++;
-	j->losses[j->at] = loss;
-	j->at = (j->at + 1) % PACE_KEPT;
+	size_t place = place_of(l, (double)loss);
+	memmove(l->sorted + place + 1, l->sorted + place, (l->len - place) * sizeof(*l->sorted));
+	l->sorted[place] = (double)loss;
+	l->len++;
+	l->losses[l->at] = loss;
+	l->at = (l->at + 1) % PACE_KEPT;
 }
 
-static void settle(struct pace_judge *j, bool learned)
+static void settle(struct pace_launch *l, bool learned)
 {
 	double centre;
-	stats_shorth_sorted(j->sorted, j->len, &centre, &j->spread);
-	double known = learned ? 1 : (double)j->len / (j->len + PACE_PRIOR);
-	j->launch = known * centre;
+	stats_shorth_sorted(l->sorted, l->len, &centre, &l->spread);
+	double known = learned ? 1 : (double)l->len / (l->len + PACE_PRIOR);
+	l->c = known * centre;
 	if (!learned)
-		j->launch = fmin(fmax(j->launch, -PACE_QUICKER), PACE_LAUNCH);
+		l->c = fmin(fmax(l->c, -PACE_QUICKER), PACE_LAUNCH);
 }
 
-void pace_judge_see(struct pace_judge *j, double pace, bool learned)
+static void see(struct pace_launch *l, double loss, bool learned)
+{
+	keep(l, (float)loss);
+	if (l->len >= FIRST_WINDOWS && (l->len < EVERY * EVERY || l->at % EVERY == 0))
+		settle(l, learned);
+}
+
+void pace_judge_see(struct pace_judge *j, double pace, double cpus, bool learned)
 {
 	if (!(pace > 0))
 		return;
-	keep(j, (float)-log(pace));
-	if (j->len >= FIRST_WINDOWS && (j->len < EVERY * EVERY || j->at % EVERY == 0))
-		settle(j, learned);
+	see(&j->launch, -log(pace), learned);
+	if (j->whole.len || cpus < 0 || cpus > 0)
+		see(&j->whole, cpus - log(pace), learned);
 }
 
-double pace_judge_loss(const struct pace_judge *j, double pace)
+double pace_judge_loss(const struct pace_judge *j, double pace, double cpus)
 {
-	return -log(pace) - j->launch;
+	double loss = -log(pace) - j->launch.c;
+	return j->whole.len ? fmin(loss, cpus - log(pace) - j->whole.c) : loss;
 }
 
 double pace_judge_sigma(const struct pace_judge *j, double sigma)
 {
 	if (!(sigma > 0))
-		return j->len < ALONE_WINDOWS ? NAN : fmax(j->spread, PACE_SIGMA);
-	double open = PACE_LAUNCH * PACE_LAUNCH * PACE_PRIOR / (PACE_PRIOR + j->len);
+		return j->launch.len < ALONE_WINDOWS ? NAN : fmax(j->launch.spread, PACE_SIGMA);
+	double open = PACE_LAUNCH * PACE_LAUNCH * PACE_PRIOR / (PACE_PRIOR + j->launch.len);
 	return sqrt(sigma * sigma + open);
 }
 

@@ -14,6 +14,11 @@
  * for what adds up (Page, "Continuous inspection schemes", 1954); how high it has to be is
  * pace_alarms.h's.
  *
+ * Where the model leaves out of paces what CPUs do (cpu_speed.h), L is the lesser one of two: of
+ * the pace without that, and of the pace as it was, each against what the launch has of it. What is
+ * told then is slow, and not for slow CPUs; work that goes on as usual while its CPUs are quicker
+ * than usual is not slow.
+ *
  * A window that lost the least effect, and whose counters are rare as well, is slow by evidence of
  * two kinds: of counters with the probability p
  *
@@ -39,13 +44,19 @@
 #define PACE_SIGMA   0.01 /* clocks are no better */
 #define PACE_RARE    4.0  /* X: one normal window in fifty has counters as rare */
 
-/* Of one process. Zeroed at its beginning; pace_judge_free it. */
-struct pace_judge {
+/* What a launch has. */
+struct pace_launch {
 	float *losses;	/* -ln pace of the last PACE_KEPT windows, a ring */
 	double *sorted; /* the same, in order */
 	uint32_t at, len;
-	double launch; /* c */
+	double c;
 	double spread; /* sigma of the ring, where no model says it */
+};
+
+/* Of one process. Zeroed at its beginning; pace_judge_free it. */
+struct pace_judge {
+	struct pace_launch launch;
+	struct pace_launch whole; /* of paces as they were, since these differed; len 0: never */
 	double sum;
 	uint32_t quiet;
 	uint64_t since_ns; /* where the sum left 0 */
@@ -56,10 +67,11 @@ struct pace_judge {
 void pace_judge_free(struct pace_judge *j);
 
 /* A window's pace as the model has it, once for each window, judged or not, whose job is not told
- * to be slow. learned: there is no model, so that c is whatever the launch has. */
-void pace_judge_see(struct pace_judge *j, double pace, bool learned);
+ * to be slow. cpus: of its logarithm, what was left out of it. learned: there is no model, so that
+ * c is whatever the launch has. */
+void pace_judge_see(struct pace_judge *j, double pace, double cpus, bool learned);
 /* The loss of a window of that pace. */
-double pace_judge_loss(const struct pace_judge *j, double pace);
+double pace_judge_loss(const struct pace_judge *j, double pace, double cpus);
 
 /* s: what a loss is measured in. sigma: of the model, 0: there is none. NaN: not known yet. */
 double pace_judge_sigma(const struct pace_judge *j, double sigma);

@@ -26,7 +26,7 @@ struct work {
 	uint32_t regime; /* 0 unknown */
 	uint64_t events;
 	uint64_t cuda_events; /* of these */
-	double pace;	      /* this and those below: of struct feature_row */
+	double pace, cpus;    /* these and those below: of struct feature_row */
 	bool parents_pace;
 	bool other_work, resized;
 };

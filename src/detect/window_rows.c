@@ -2,6 +2,8 @@
  * the work of the window and how fast it was done. What is in them is windows.c's concern. */
 #include "detect/windows_impl.h"
 
+#include <math.h>
+
 #define ANCESTORS_MOST 8 /* that are asked for: a loop of parents ends */
 
 /* *ret_other_mix: the model has no such mix of functions. */
@@ -52,7 +54,8 @@ static void work_of(const struct windows *w, struct process *p, const struct win
 	/* The last window of a process has less of its work than there is time. */
 	bool by_window = w->o.clock && (w->o.clock->wall || w->o.clock->counted > 0);
 	bool in_part = by_window && !first_window(p);
-	row->pace = in_part ? 0 : cpu_speed_pace(w->o.clock, r.speed, cpu_work_of(w, row));
+	row->cpus = cpu_speed_part(w->o.clock, cpu_work_of(w, row));
+	row->pace = in_part ? 0 : r.speed * exp(row->cpus);
 	row->other_work = r.is_other;
 	row->unknown_share = r.unknown;
 	row->resized_share = r.resized;
@@ -84,6 +87,7 @@ static void take_parents_pace(struct windows *w, struct process *p, struct featu
 	if (p->leads * 2 > p->windows || !parent || parent->last != number || !(parent->pace > 0))
 		return;
 	row->pace = parent->pace;
+	row->cpus = parent->cpus;
 	row->parents_pace = true;
 }
 
@@ -138,6 +142,7 @@ static void hand_out(struct windows *w, struct process *p)
 	row.regime = regime_of(w, p, done, &row.other_mix);
 	work_of(w, p, done, &row); /* of the regime that this one may be */
 	p->pace = row.pace;
+	p->cpus = row.cpus;
 	take_parents_pace(w, p, &row);
 	uint64_t events = 0;
 	p->last = done->number;
@@ -151,7 +156,7 @@ static void hand_out(struct windows *w, struct process *p)
 	if (w->o.mix)
 		w->o.mix(w->o.ctx, p->pid, start,
 			 &(struct work){row.regime, events, events_of(done, DETECT_CUDA), row.pace,
-					row.parents_pace, row.other_work, row.resized});
+					row.cpus, row.parents_pace, row.other_work, row.resized});
 	window_free(done);
 }
 

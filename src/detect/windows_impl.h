@@ -88,7 +88,7 @@ struct process {
 	uint64_t now_ns;		 /* its start */
 	struct regime_mix mix;		 /* of windows that were handed out */
 	uint64_t last;			 /* number of the last that was handed out, 0 none */
-	double pace;			 /* in that one; 0 unknown */
+	double pace, cpus;		 /* in that one (struct feature_row); 0 unknown */
 	uint64_t windows, leads;	 /* that were handed out; of these, of the model's work */
 	uint64_t busiest[DETECT_LAYERS]; /* calls of the thread with most */
 	bool gone;			 /* it has ended */

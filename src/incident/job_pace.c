@@ -42,9 +42,10 @@ static void correct(const struct job_pace *of, struct feature_row *row)
 	size_t loss = feature_place(row->layer, "pace_loss");
 	if (!of || !(row->pace > 0))
 		return;
-	row->pace *= exp(of->judge.launch);
+	double lost = pace_judge_loss(&of->judge, row->pace, row->cpus);
 	if (loss < FEATURES_MOST)
-		row->x[loss] -= of->judge.launch;
+		row->x[loss] += lost + log(row->pace);
+	row->pace = exp(-lost);
 }
 
 /* Rows of one window have the same: it is seen once. */
@@ -52,7 +53,7 @@ static void see(struct job_paces *all, struct job_pace *p, const struct feature_
 {
 	bool is_first = p->end_ns != row->end_ns;
 	if (is_first && !row->other_work && !row->resized && !row->parents_pace && !slow)
-		pace_judge_see(&p->judge, row->pace, all->learned);
+		pace_judge_see(&p->judge, row->pace, row->cpus, all->learned);
 	if (is_first)
 		p->before = p->end_ns == row->start_ns ? p->now : 0;
 	p->any |= row->pace > 0;

@@ -75,7 +75,11 @@ static void learn(struct pace_tail tails[PACE_TAILS], double *sigma, const struc
 		struct launch l = launch_of(job);
 		for (size_t w = 0; w < windows; w++) {
 			double loss = next_loss(&l);
-			all[n++] = (struct paced){i, 1, w * SECOND, -loss, next_counters_p(&l)};
+			all[n++] = (struct paced){.recording = i,
+						  .pid = 1,
+						  .start_ns = w * SECOND,
+						  .ln_pace = -loss,
+						  .counters_p = next_counters_p(&l)};
 		}
 	}
 	pace_alarms_learn(tails, sigma, all, n, launches, SECOND, 0);
@@ -94,7 +98,7 @@ static void judge(struct asked *a, uint64_t window, double pace, double counters
 		  double least_effect)
 {
 	struct pace_judge *j = &a->judge;
-	double loss = pace_judge_loss(j, pace), least = -log1p(-least_effect);
+	double loss = pace_judge_loss(j, pace, 0), least = -log1p(-least_effect);
 	double sum = pace_judge_add(j, window * SECOND, SECOND, loss, pace_judge_sigma(j, sigma),
 				    least, a->height + PACE_MOST);
 	if (counters_p > 0)
@@ -118,10 +122,10 @@ static void run_hours(struct asked asked[RATES], const struct job *job, double s
 		}
 		for (uint64_t w = 0; w < 3600; w++) {
 			double pace = exp(-next_loss(&l)), counters_p = next_counters_p(&l);
-			pace_judge_see(&asked[0].judge, pace, false);
+			pace_judge_see(&asked[0].judge, pace, 0, false);
 			for (size_t a = 0; a < RATES; a++) {
-				asked[a].judge.launch = asked[0].judge.launch;
-				asked[a].judge.len = asked[0].judge.len;
+				asked[a].judge.launch.c = asked[0].judge.launch.c;
+				asked[a].judge.launch.len = asked[0].judge.launch.len;
 				judge(&asked[a], w, pace, counters_p, sigma, least_effect);
 			}
 		}
@@ -180,7 +184,7 @@ static uint64_t windows_until_found(double slowdown, double least_effect)
 	uint64_t w = 0;
 	for (; w < 200 && !a.got; w++) {
 		double pace = exp(-next_loss(&l)) / (w < 100 ? 1 : slowdown);
-		pace_judge_see(&a.judge, pace, false);
+		pace_judge_see(&a.judge, pace, 0, false);
 		judge(&a, w, pace, 0, sigma, least_effect);
 	}
 	pace_judge_free(&a.judge);

@@ -1,5 +1,6 @@
-/* pace_judge_test.c - what the counters of a window add to the sum of what a process lost, and when
- * they add nothing; how often sums alarm is pace_alarms_test.c's.
+/* pace_judge_test.c - what a window lost where its CPUs are left out of its pace; what its counters
+ * add to the sum of what a process lost, and when they add nothing. How often sums alarm is
+ * pace_alarms_test.c's.
  * links: detect analyze base */
 #include <float.h>
 #include <math.h>
@@ -61,6 +62,68 @@ static void is_near(double value, double wanted)
 }
 
 /* Half of what -ln p is beyond 4, and 8 at most. */
+/* ---- what a window lost ---- */
+
+/* A launch of a minute whose work went at that pace, on CPUs that were so much of it (of ln). */
+static void launch(double pace, double cpus)
+{
+	begin(NULL);
+	for (int i = 0; i < 60; i++) {
+		double off = i % 2 ? 0.01 : -0.01;
+		pace_judge_see(&judge, pace * exp(cpus + off), cpus + off, false);
+	}
+}
+
+/* Of a window of that pace as it was. */
+static double lost(double pace, double cpus)
+{
+	return pace_judge_loss(&judge, pace * exp(cpus), cpus);
+}
+
+static void about(double value, double wanted)
+{
+	if (!(fabs(value - wanted) < 0.04)) /* c is shrunk */
+		fail_msg("%g, and not %g", value, wanted);
+}
+
+static void slow_and_not_for_its_cpus(void **state)
+{
+	(void)state;
+	launch(1, 0);
+	about(lost(1, 0), 0);
+	about(lost(0.8, 0), -log(0.8));
+	about(lost(0.8, -log(0.8)), 0);		       /* for its CPUs alone */
+	about(lost(0.64, -log(0.8)), -log(0.8));       /* and by itself */
+	about(lost(1, log(0.8)), 0);		       /* as usual on quicker CPUs */
+	about(lost(0.8, log(0.8)), -log(0.8));	       /* slow on quicker CPUs: the lesser one */
+	about(lost(1 / 0.8, log(0.8)), -log(1 / 0.8)); /* quicker, be it by its CPUs */
+	pace_judge_free(&judge);
+}
+
+static void a_launch_on_quicker_cpus(void **state)
+{
+	(void)state;
+	launch(1.2, -log(1.2));
+	about(lost(1.2, -log(1.2)), 0);
+	/* then these are as when it was learned: it is slower than it was, for its CPUs */
+	about(lost(1, 0), 0);
+	about(lost(0.8, 0), -log(0.8));
+	pace_judge_free(&judge);
+}
+
+static void where_cpus_say_nothing(void **state)
+{
+	(void)state;
+	begin(NULL);
+	for (int i = 0; i < 60; i++)
+		pace_judge_see(&judge, 1, 0, false);
+	assert_int_equal(judge.whole.len, 0);
+	about(lost(0.8, 0), -log(0.8));
+	pace_judge_free(&judge);
+}
+
+/* ---- counters ---- */
+
 static void what_counters_add(void **state)
 {
 	(void)state;
@@ -225,6 +288,9 @@ static void odd_probabilities(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(slow_and_not_for_its_cpus),
+		cmocka_unit_test(a_launch_on_quicker_cpus),
+		cmocka_unit_test(where_cpus_say_nothing),
 		cmocka_unit_test_setup(what_counters_add, begin),
 		cmocka_unit_test_setup(the_sum_stays_below_the_highest, begin),
 		cmocka_unit_test_setup(what_is_usual_in_the_launch, begin),
