@@ -559,7 +559,7 @@ def alarms_of(eacgm, run, learned, model, options, kept):
            "slow_seconds": sum(map(bool, slow.values())), "rates": {}}
     for rate, least in itertools.product(RATES, LEASTS):
         rows, anomalies, changes = evaluate.judge(eacgm, run, model, [
-            "--alarms-per-hour", str(rate), "--least-effect", str(least), *options])
+            *options, "--alarms-per-hour", str(rate), "--least-effect", str(least)])
         if (rate, least) == USUAL:
             keep(kept, rows, anomalies, changes)
         told = [(i, any(slow.get(s) for s in i.seconds())) for i in evaluate.incidents_of(anomalies)]
@@ -692,14 +692,17 @@ class Judging:
         for run in clean:
             learned = [r for r in clean if r is not run]
             name = "%s-but-%d.model" % (workload, run.seed)
+            if run is clean[-1]:
+                name = "%s-%d.model" % (workload, len(learned))  # add_model's
+            else:
+                self.tasks.add(3, name, learn, self.args.eacgm, learned,
+                               os.path.join(self.models, name))
             self.learned[name] = [r.name for r in learned]
-            self.tasks.add(0, name, learn, self.args.eacgm, learned,
-                           os.path.join(self.models, name))
-            self.add_alarms([run], learned, name, rank=1)
+            self.add_alarms([run], learned, name)
 
-    def add_alarms(self, runs, learned, name, rank=4):
+    def add_alarms(self, runs, learned, name):
         for run in runs:
-            self.tasks.add(rank, "alarms %d %s" % (len(learned), run.name), alarms_of,
+            self.tasks.add(4, "alarms %d %s" % (len(learned), run.name), alarms_of,
                            self.args.eacgm, run, learned, os.path.join(self.models, name),
                            self.options, os.path.join(self.kept, "%s.%s.json.gz" % (run.name, name)),
                            after=name)
