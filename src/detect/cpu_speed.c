@@ -15,7 +15,6 @@
 #define SURE	       5.0  /* times its standard error that the slope is from 0 */
 #define TELLS_LEAST    0.15 /* of the variance */
 #define SLOPE_MOST     1.5
-#define CORRECTED_MOST 1.0 /* ln: w does not tell more */
 
 void cpu_speed_free(struct cpu_speed *s)
 {
@@ -241,5 +240,5 @@ double cpu_speed_part(const struct model_clock *c, double work_ns)
 	if (!c || !(c->cpu_slope > 0) || !(work_ns > 0))
 		return 0;
 	double part = c->cpu_slope * log(work_ns / c->work_ns);
-	return fmin(fmax(part, -CORRECTED_MOST), CORRECTED_MOST);
+	return fmin(fmax(part, -CPU_PART_MOST), CPU_PART_MOST);
 }

@@ -22,7 +22,8 @@
 #include "detect/model.h"
 #include "detect/names.h"
 
-#define CPU_WORK_NS 500000000ULL /* values come so often */
+#define CPU_WORK_NS   500000000ULL /* values come so often */
+#define CPU_PART_MOST 1.0	   /* of ln pace: no CPU is slowed by more */
 
 struct cpu_work {
 	uint64_t time_ns; /* of its end */

@@ -64,6 +64,7 @@ static void judge_launch(peaks *ret, const struct calibration *c, size_t from, s
 {
 	const struct paced *w = c->windows + from;
 	double further = c->recordings > 1 ? 1.0 / (c->recordings - 1) : 0;
+	/* of both losses: how far CPUs of launches differ is not what is learned here */
 	double more = further * paced_usual(w, len), least = -log1p(-least_effect);
 	/* s of a launch that is known: else short ones would make sums lower than long ones have */
 	const struct pace_judge known = {.launch.len = PACE_KEPT};

@@ -61,36 +61,41 @@ static void keep(struct pace_launch *l, float loss)
 	l->at = (l->at + 1) % PACE_KEPT;
 }
 
-static void settle(struct pace_launch *l, bool learned)
+/* Its c, and *ret_centre: that of the launch alone, as if there were no others. */
+static double settle(struct pace_launch *l, bool learned, double *ret_centre)
 {
-	double centre;
-	stats_shorth_sorted(l->sorted, l->len, &centre, &l->spread);
+	stats_shorth_sorted(l->sorted, l->len, ret_centre, &l->spread);
 	double known = learned ? 1 : (double)l->len / (l->len + PACE_PRIOR);
-	l->c = known * centre;
-	if (!learned)
-		l->c = fmin(fmax(l->c, -PACE_QUICKER), PACE_LAUNCH);
+	double c = known * *ret_centre;
+	return learned ? c : fmin(fmax(c, -PACE_QUICKER), PACE_LAUNCH);
 }
 
-static void see(struct pace_launch *l, double loss, bool learned)
+/* Whether it is time to ask again what the launch has. */
+static bool see(struct pace_launch *l, double loss)
 {
 	keep(l, (float)loss);
-	if (l->len >= FIRST_WINDOWS && (l->len < EVERY * EVERY || l->at % EVERY == 0))
-		settle(l, learned);
+	return l->len >= FIRST_WINDOWS && (l->len < EVERY * EVERY || l->at % EVERY == 0);
 }
 
 void pace_judge_see(struct pace_judge *j, double pace, double cpus, bool learned)
 {
 	if (!(pace > 0))
 		return;
-	see(&j->launch, -log(pace), learned);
-	if (j->whole.len || cpus < 0 || cpus > 0)
-		see(&j->whole, cpus - log(pace), learned);
+	double centre;
+	if (see(&j->launch, -log(pace)))
+		j->launch.c = settle(&j->launch, learned, &centre);
+	if (!(cpus < 0 || cpus > 0) || !see(&j->whole, cpus - log(pace)))
+		return;
+	double c = settle(&j->whole, learned, &centre);
+	/* CPUs may be quicker than those of the launches that were learned from by anything. */
+	j->whole.c = fmin(c, centre);
 }
 
 double pace_judge_loss(const struct pace_judge *j, double pace, double cpus)
 {
 	double loss = -log(pace) - j->launch.c;
-	return j->whole.len ? fmin(loss, cpus - log(pace) - j->whole.c) : loss;
+	bool known = j->whole.len >= FIRST_WINDOWS;
+	return known ? fmin(loss, cpus - log(pace) - j->whole.c) : loss;
 }
 
 double pace_judge_sigma(const struct pace_judge *j, double sigma)

@@ -15,9 +15,10 @@
  * pace_alarms.h's.
  *
  * Where the model leaves out of paces what CPUs do (cpu_speed.h), L is the lesser one of two: of
- * the pace without that, and of the pace as it was, each against what the launch has of it. What is
- * told then is slow, and not for slow CPUs; work that goes on as usual while its CPUs are quicker
- * than usual is not slow.
+ * the pace without that, and of the pace as it was, each against what the launch has of it; of the
+ * second that is as much less than 0 as it is, since CPUs may be that much quicker. What is told
+ * then is slow, and not for slow CPUs; work that goes on as usual while its CPUs are quicker than
+ * usual is not slow, whatever else slows it.
  *
  * A window that lost the least effect, and whose counters are rare as well, is slow by evidence of
  * two kinds: of counters with the probability p
@@ -56,7 +57,7 @@ struct pace_launch {
 /* Of one process. Zeroed at its beginning; pace_judge_free it. */
 struct pace_judge {
 	struct pace_launch launch;
-	struct pace_launch whole; /* of paces as they were, since these differed; len 0: never */
+	struct pace_launch whole; /* of paces as they were, where these differed */
 	double sum;
 	uint32_t quiet;
 	uint64_t since_ns; /* where the sum left 0 */

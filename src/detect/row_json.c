@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "detect/cpu_speed.h"
 #include "detect/numbers_json.h"
 
 static json_t *integer(uint64_t v)
@@ -28,6 +29,7 @@ json_t *row_json(const struct feature_row *row, const char *layer, double score,
 	json_object_set_new(o, "regime", integer(row->regime));
 	json_object_set_new(o, "events", integer(row->events));
 	json_object_set_new(o, "pace", row->pace > 0 ? real_json(row->pace) : json_null());
+	json_object_set_new(o, "cpus", real_json(row->cpus));
 	json_object_set_new(o, "parents_pace", json_boolean(row->parents_pace));
 	json_object_set_new(o, "other_work", json_boolean(row->other_work));
 	json_object_set_new(o, "resized", json_boolean(row->resized));
@@ -102,6 +104,7 @@ int row_of_json(struct feature_row *ret, struct detect_layers *layers, double *r
 	row.gpu_pid = (uint32_t)gpu_pid;
 	row.regime = (uint32_t)regime;
 	row.pace = real_of(o, "pace") > 0 ? real_of(o, "pace") : 0;
+	row.cpus = fabs(real_of(o, "cpus")) <= CPU_PART_MOST ? real_of(o, "cpus") : 0;
 	row.parents_pace = json_is_true(json_object_get(o, "parents_pace"));
 	row.other_work = json_is_true(json_object_get(o, "other_work"));
 	row.resized = json_is_true(json_object_get(o, "resized"));

@@ -42,10 +42,10 @@ static void correct(const struct job_pace *of, struct feature_row *row)
 	size_t loss = feature_place(row->layer, "pace_loss");
 	if (!of || !(row->pace > 0))
 		return;
-	double lost = pace_judge_loss(&of->judge, row->pace, row->cpus);
+	row->pace = exp(-pace_judge_loss(&of->judge, row->pace, row->cpus));
+	row->cpus = 0; /* whatever it was, it is taken account of */
 	if (loss < FEATURES_MOST)
-		row->x[loss] += lost + log(row->pace);
-	row->pace = exp(-lost);
+		row->x[loss] -= of->judge.launch.c;
 }
 
 /* Rows of one window have the same: it is seen once. */

@@ -1,6 +1,7 @@
 /* model_fit.c - the fits of processes, and what is told of them. */
 #include "incident/model_fit.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -73,6 +74,13 @@ static void decide(struct process_fit *p)
 	p->decided_ns = p->last_ns;
 }
 
+/* With or without what its CPUs did: the slope of that is not the same in all launches. */
+static double nearest_pace(const struct feature_row *row)
+{
+	double whole = row->pace * exp(-row->cpus);
+	return row->pace > 0 && fabs(log(whole)) < fabs(log(row->pace)) ? whole : row->pace;
+}
+
 void model_fit_row(struct model_fit *f, const struct feature_row *row)
 {
 	bool of_work = detect_layer_traits(row->layer) & LAYER_IS_WORK;
@@ -85,7 +93,7 @@ void model_fit_row(struct model_fit *f, const struct feature_row *row)
 	if (row->start_ns < p->work_ns + WARMUP_NS)
 		return;
 	fit_add(&p->fit, &(struct fit_window){.start_ns = row->start_ns,
-					      .pace = row->pace,
+					      .pace = nearest_pace(row),
 					      .unknown = row->unknown_share,
 					      .resized = row->resized_share,
 					      .other_mix = row->other_mix});

@@ -61,7 +61,6 @@ static void is_near(double value, double wanted)
 		fail_msg("%.12g, and not %.12g", value, wanted);
 }
 
-/* Half of what -ln p is beyond 4, and 8 at most. */
 /* ---- what a window lost ---- */
 
 /* A launch of a minute whose work went at that pace, on CPUs that were so much of it (of ln). */
@@ -108,6 +107,27 @@ static void a_launch_on_quicker_cpus(void **state)
 	/* then these are as when it was learned: it is slower than it was, for its CPUs */
 	about(lost(1, 0), 0);
 	about(lost(0.8, 0), -log(0.8));
+	/* a fault is as slow on quick CPUs as on others */
+	for (double quicker = 1.1; quicker < 2; quicker *= 1.1) {
+		pace_judge_free(&judge);
+		launch(quicker, -log(quicker));
+		about(lost(quicker * 0.8, -log(quicker)), -log(0.8));
+	}
+	pace_judge_free(&judge);
+}
+
+/* Of the first windows nobody knows what the launch has. */
+static void cpus_of_few_windows(void **state)
+{
+	(void)state;
+	launch(1, 0);
+	pace_judge_free(&judge);
+	begin(NULL);
+	for (int i = 0; i < 60; i++)
+		pace_judge_see(&judge, 1, i < 53 ? 0 : -0.3, false);
+	about(lost(0.8 * exp(0.3), -0.3), -log(0.8));
+	pace_judge_see(&judge, 1, -0.3, false);
+	about(lost(0.8 * exp(0.3), -0.3), -log(0.8));
 	pace_judge_free(&judge);
 }
 
@@ -124,6 +144,7 @@ static void where_cpus_say_nothing(void **state)
 
 /* ---- counters ---- */
 
+/* Half of what -ln p is beyond 4, and 8 at most. */
 static void what_counters_add(void **state)
 {
 	(void)state;
@@ -290,6 +311,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(slow_and_not_for_its_cpus),
 		cmocka_unit_test(a_launch_on_quicker_cpus),
+		cmocka_unit_test(cpus_of_few_windows),
 		cmocka_unit_test(where_cpus_say_nothing),
 		cmocka_unit_test_setup(what_counters_add, begin),
 		cmocka_unit_test_setup(the_sum_stays_below_the_highest, begin),

@@ -24,6 +24,7 @@ static const struct feature_row of_calls = {.start_ns = 5000000000,
 					    .regime = 3,
 					    .events = 1234,
 					    .pace = 0.75,
+					    .cpus = -0.125,
 					    .parents_pace = true,
 					    .other_work = true,
 					    .x = {0.5, -0.25}};
@@ -49,7 +50,7 @@ static void expect_row(const struct feature_row *got, const struct feature_row *
 	assert_int_equal(got->gpu_pid, row->gpu_pid);
 	assert_int_equal(got->regime, row->regime);
 	assert_int_equal(got->events, row->events);
-	assert_true(got->pace == row->pace);
+	assert_true(got->pace == row->pace && got->cpus == row->cpus);
 	assert_int_equal(got->parents_pace, row->parents_pace);
 	assert_int_equal(got->other_work, row->other_work);
 	features_of(row->layer, &n);
@@ -123,6 +124,9 @@ static void a_layer_that_a_file_names_comes_back(void **state)
 	assert_string_equal(json_string_value(json_object_get(o, "layer")), "mylib");
 	assert_int_equal(row_of_json(&got, &read, &p, o, &e), 0);
 	assert_string_equal(detect_layer_name(&read, got.layer), "mylib");
+	json_object_set_new(o, "cpus", json_real(1.5)); /* no CPU is that slow */
+	assert_int_equal(row_of_json(&got, &read, &p, o, &e), 0);
+	assert_true(got.cpus == 0);
 	json_object_set_new(o, "layer", json_string("no name"));
 	assert_int_equal(row_of_json(&got, &read, &p, o, &e), -EINVAL);
 	json_decref(o);
@@ -141,7 +145,7 @@ static void what_is_not_there_is_unknown(void **state)
 	assert_int_equal(got.parent, 0);
 	assert_int_equal(got.gpu, -1);
 	assert_int_equal(got.gpu_pid, 0);
-	assert_true(got.pace == 0 && !got.parents_pace && !got.other_work);
+	assert_true(got.pace == 0 && got.cpus == 0 && !got.parents_pace && !got.other_work);
 	assert_true(isnan(p) && isnan(got.x[0]));
 	json_decref(o);
 }

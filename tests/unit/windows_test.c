@@ -465,13 +465,18 @@ static void add_unknown(uint64_t start_ns, uint64_t dur_ns)
 	windows_call(windows, &names, &c, NULL);
 }
 
-static double pace_at(uint32_t pid, uint64_t second)
+static const struct feature_row *row_at(uint32_t pid, uint64_t second)
 {
 	for (size_t i = 0; i < rows_len; i++)
 		if (rows[i].pid == pid && rows[i].start_ns == second * SECOND)
-			return rows[i].pace;
+			return &rows[i];
 	fail_msg("no row of %u at %d", pid, (int)second);
-	return 0;
+	return NULL;
+}
+
+static double pace_at(uint32_t pid, uint64_t second)
+{
+	return row_at(pid, second)->pace;
 }
 
 /* Whatever its steps are. */
@@ -552,6 +557,8 @@ static void slow_cpus_are_no_slow_work(void **state)
 	expect_near(pace_at(100, 20), 1, 0.01);
 	expect_near(pace_at(100, 21), 0.5, 0.01); /* as fast as ever: its own */
 	expect_near(pace_at(100, 23), 1, 0.01);
+	expect_near(row_at(100, 20)->cpus, 0, 0);
+	expect_near(row_at(100, 23)->cpus, M_LN2, 1e-9);
 }
 
 /* Of the layer that tells how fast a window has a row though nothing ended in it, where another
