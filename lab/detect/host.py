@@ -551,6 +551,11 @@ def slow_calls_of(eacgm, run, model, options, folder):
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def asked(rate, least):
+    """The key of a row's alarms."""
+    return "%g an hour, least effect %g %%" % (rate, least)
+
+
 def alarms_of(eacgm, run, learned, model, options, kept):
     """How many incidents a clean run has, at each rate; and those with no slow second. What was told
     unless asked otherwise goes into a file."""
@@ -563,7 +568,7 @@ def alarms_of(eacgm, run, learned, model, options, kept):
         if (rate, least) == USUAL:
             keep(kept, rows, anomalies, changes)
         told = [(i, any(slow.get(s) for s in i.seconds())) for i in evaluate.incidents_of(anomalies)]
-        ret["rates"]["%g, %g" % (rate, least)] = {
+        ret["rates"][asked(rate, least)] = {
             "alarms": len(told), "not_slow": sum(not was_slow for _, was_slow in told),
             "incidents": [{"told_ns": i.told, "seconds": list(i.seconds()), "layer": i.first["layer"],
                            "slow": was_slow} for i, was_slow in told]}
@@ -595,7 +600,7 @@ def alarms_table(rows):
         hours = sum(r["seconds"] for r in of) / 3600
         for rate, least in itertools.product(RATES, LEASTS):
             for kind in ("alarms", "not_slow"):
-                k = sum(r["rates"]["%g, %g" % (rate, least)][kind] for r in of)
+                k = sum(r["rates"][asked(rate, least)][kind] for r in of)
                 ret.append({"launches": launches, "asked_per_hour": rate, "least_effect": least,
                             "counted": kind,
                             "hours": round(hours, 4), "alarms": k,

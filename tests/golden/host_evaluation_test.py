@@ -52,14 +52,52 @@ def poisson_intervals_are_those_of_the_tables(_):
 
 
 @test
-def alarms_are_counted_by_launches_and_rate(_):
-    rates = {"%g" % r: {"alarms": int(r), "not_slow": 0} for r in host.RATES}
+def alarms_are_counted_by_launches_rate_and_least_effect(_):
+    rates = {host.asked(r, least): {"alarms": int(r) + (not least), "not_slow": 0}
+             for r in host.RATES for least in host.LEASTS}
     rows = [{"launches": n, "seconds": 1800, "rates": rates} for n in (1, 1, 2)]
-    table = {(r["launches"], r["asked_per_hour"], r["counted"]): r for r in host.alarms_table(rows)}
-    assert len(table) == 2 * 3 * 2
-    assert table[1, 10, "alarms"]["alarms"] == 20 and table[1, 10, "alarms"]["per_hour"] == 20
-    assert table[2, 10, "alarms"]["hours"] == 0.5 and table[2, 10, "alarms"]["per_hour"] == 20
-    assert table[1, 10, "not_slow"]["interval_95"] == [0, 3.69]
+    table = {(r["launches"], r["asked_per_hour"], r["least_effect"], r["counted"]): r
+             for r in host.alarms_table(rows)}
+    assert len(table) == 2 * 3 * 2 * 2
+    of_one, of_two = table[1, 10, 10, "alarms"], table[2, 10, 10, "alarms"]
+    assert of_one["alarms"] == 20 and of_one["per_hour"] == 20
+    assert of_two["hours"] == 0.5 and of_two["per_hour"] == 20
+    assert table[1, 10, 0, "alarms"]["alarms"] == 22
+    assert table[1, 10, 10, "not_slow"]["interval_95"] == [0, 3.69]
+
+
+class Planned:
+    """Of a run, as much as its judging is planned by."""
+
+    def __init__(self, plan, seed):
+        self.plan, self.seed, self.name, self.episodes = plan, seed, "job-%s-%d" % (plan, seed), []
+
+
+def alarms_planned(launches):
+    """{launch: those that each model was learned from that says how many alarms it has}"""
+    judging = host.Judging.__new__(host.Judging)
+    judging.args, judging.options = types.SimpleNamespace(eacgm="", learned=None), []
+    judging.models = judging.kept = ""
+    judging.learned, judging.faulty = {}, {}
+    judging.by = {"job": [Planned("clean", seed) for seed in range(launches)]}
+    judging.tasks = host.Tasks(lambda text: None, 1, 0)
+    judging.add_all()
+    names = [name for _, name, *_ in judging.tasks.waiting]
+    assert len(names) == len(set(names)), names
+    ret = {run.seed: [] for run in judging.by["job"]}
+    for _, name, _, args, after in judging.tasks.waiting:
+        assert after is None or after in names, (name, after)
+        if name.startswith("alarms"):
+            ret[args[1].seed].append([r.seed for r in args[2]])
+    return ret
+
+
+@test
+def each_clean_launch_has_the_alarms_of_a_model_of_all_others(_):
+    assert alarms_planned(1) == {0: []}
+    assert alarms_planned(2) == {0: [[1]], 1: [[0]]}
+    planned = alarms_planned(3)
+    assert planned == {0: [[1, 2]], 1: [[0], [0, 2]], 2: [[0], [0, 1]]}, planned
 
 
 @test
