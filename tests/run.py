@@ -39,6 +39,7 @@ PLAN = re.compile(r"^1\.\.(\d+)(\s*#\s*skip\s*(.*))?$", re.I)
 ALONE = {  # they count what the whole machine has, or take a job's CPUs
     "advice_test.py", "diagnose_net_test.py", "diagnose_ranks_test.py", "diagnose_test.py",
     "profile_follow_test.py",  # looks at all that the machine runs
+    "single_links_test.py",  # attaching so waits for all others who end
 }
 SERVED_FIRST = {  # they compare two clocks
     "profile_test.py", "profile_hostile_test.py", "account_test.py", "waits_test.py",
