@@ -295,15 +295,26 @@ static void find_lines(struct account *a, const struct row_source *s)
 	account_find_holders(&a->lock, th, s);
 }
 
+static void read_threads(struct account *ret, const struct row_source *s, const struct timeline *t,
+			 const struct summary *summary, uint32_t pid)
+{
+	struct accounting a;
+	account_begin(&a, ret, s);
+	a.pid = pid;
+	a.through = &ret->through;
+	begin(&a, summary);
+	account_read(&a, s, t);
+}
+
 void account_make(struct account *ret, const struct row_source *s, const struct timeline *t,
 		  const struct summary *summary, uint32_t pid)
 {
-	struct accounting a;
 	*ret = (struct account){.main = SIZE_MAX};
-	account_begin(&a, ret, s);
-	a.pid = pid;
-	begin(&a, summary);
-	account_read(&a, s, t);
+	read_threads(ret, s, t, summary, pid);
+	if (account_find_through(ret, s, t)) {
+		vec_free(&ret->threads);
+		read_threads(ret, s, t, summary, pid);
+	}
 	if (ret->threads.len)
 		qsort(ret->threads.data, ret->threads.len, sizeof(*ret->threads.data),
 		      compare_threads);
@@ -322,5 +333,6 @@ void account_cut(struct account *a, const struct row_source *s, const struct tim
 void account_free(struct account *a)
 {
 	vec_free(&a->threads);
+	stretches_free(&a->through);
 	*a = (struct account){.main = SIZE_MAX};
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "analyze/stretches.h"
 #include "analyze/summary.h"
 #include "analyze/timeline.h"
 
@@ -21,7 +22,8 @@ enum account_owner {
 	ACCOUNT_NATIVE,	   /* running: other native code */
 	ACCOUNT_KERNEL,	   /* running: the operating system */
 	ACCOUNT_CPU,	   /* running: there are no samples that tell more */
-	ACCOUNT_GPU,	   /* in calls that wait for the GPU, on the CPU or off */
+	/* in calls that wait for the GPU, on the CPU or off, or in waits for threads that do */
+	ACCOUNT_GPU,
 	ACCOUNT_DATA,	   /* until a child process, or PyTorch's thread for data, had something */
 	ACCOUNT_COMPILERS, /* while compilers ran that it or its children had started */
 	ACCOUNT_LOCK,
@@ -128,6 +130,8 @@ struct account {
 	size_t main; /* index of the thread that tells most; SIZE_MAX where there are none */
 	bool has_loop;
 	struct account_thread phases[ACCOUNT_PHASES]; /* that thread's, each by itself */
+	/* By main thread: waits for the GPU that no call of its own tells. */
+	struct stretches through;
 	struct account_lock lock; /* of that thread in its loop, where it waits for locks at all */
 };
 

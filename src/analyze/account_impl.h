@@ -30,11 +30,12 @@ struct accounting {
 	struct process_index index;
 	struct map64 peer_of; /* hash of who did what to whom -> index into peers */
 	VEC(struct peer_row) peers;
-	uint64_t *sync_off_ns;	   /* by index: off the CPU within calls that wait for the GPU */
-	struct running *running;   /* likewise */
-	struct stretches syncs;	   /* by thread: calls that wait for the GPU */
-	struct stretches compiles; /* by process: compilers that it started ran */
-	struct map64 workers;	   /* pid: compiles, and lives on */
+	uint64_t *sync_off_ns;	 /* by index: off the CPU within calls that wait for the GPU */
+	struct running *running; /* likewise */
+	struct stretches syncs;	 /* by thread: calls that wait for the GPU, and: */
+	const struct stretches *through; /* what struct account has of it; or NULL */
+	struct stretches compiles;	 /* by process: compilers that it started ran */
+	struct map64 workers;		 /* pid: compiles, and lives on */
 	/* ret->threads are the phases of one thread, in order of time. */
 	bool is_cut;
 };
@@ -51,6 +52,9 @@ void account_read(struct accounting *a, const struct row_source *s, const struct
 bool account_clip(struct m_wait *w, const struct account_thread *th);
 void account_cut_phases(struct account *a, const struct row_source *s, const struct timeline *t,
 			uint64_t from_ns, uint64_t to_ns);
+
+/* account_through.c: fills in a->through. False: there is nothing. */
+bool account_find_through(struct account *a, const struct row_source *s, const struct timeline *t);
 
 /* account_samples.c: calls of threads that have a place. */
 void syncs_load(struct accounting *a, const struct timeline *t);

@@ -149,6 +149,7 @@ void account_cut_phases(struct account *a, const struct row_source *s, const str
 	spread_rest(&c, totals);
 	account_begin(&of, &phases, s);
 	of.is_cut = true;
+	of.through = &a->through;
 	map64_set(&of.place_of, whole->thread, 0);
 	for (int k = 0; k < ACCOUNT_PHASES; k++) {
 		find_running(&a->phases[k]);

@@ -125,6 +125,11 @@ void syncs_load(struct accounting *a, const struct timeline *t)
 			*vec_push(&a->syncs.all) =
 				(struct keyed_stretch){k->thread, c->start_ns, c->end_ns};
 	}
+	for (size_t i = 0; a->through && i < a->through->all.len; i++) {
+		uint64_t unused;
+		if (map64_get(&a->place_of, a->through->all.data[i].key, &unused))
+			*vec_push(&a->syncs.all) = a->through->all.data[i];
+	}
 	stretches_end(&a->syncs);
 }
 

@@ -22,10 +22,11 @@
 /* A stack of a wait is taken as it ends. */
 #define STACK_NEAR_NS 100000
 
-/* Of a wait: its end, and where. */
+/* Of a wait: its end, where, and whether that is the GPU's driver. */
 struct waited_in {
 	uint64_t time_ns;
 	uint32_t thread, frame;
+	bool for_gpu;
 };
 
 /* What samples of a stack have in common. */
@@ -398,7 +399,8 @@ static void add_samples(void *ctx, const struct visited_rows *rows)
 		const struct m_sample *m = &samples[i];
 		if (m->kind == SAMPLE_OFFCPU) {
 			*vec_push(&l->places) = (struct waited_in){
-				m->time_ns, m->thread, frame_of_stack(l->w->t, m->stack)};
+				m->time_ns, m->thread, frame_of_stack(l->w->t, m->stack),
+				m->reason == WAIT_GPU};
 		} else if (m->kind == SAMPLE_CPU) {
 			struct blame_sample s = *facts_of(l, m->stack);
 			s.time_ns = m->time_ns;
@@ -425,7 +427,16 @@ static int by_thread_and_end(const void *a, const void *b)
 	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
 }
 
-/* Gives waits the lines that waited: both are in order. */
+/* Nobody of the job ended it, but for the thread with which the driver hears of the GPU: the
+ * driver has locks, too. */
+static bool by_driver(const struct blame_world *w, const struct blame_wait *m)
+{
+	return m->waker == UINT32_MAX ||
+	       starts(strtab_get(&w->t->strings, w->t->threads.data[m->waker].comm, NULL), "cuda-");
+}
+
+/* Gives waits the lines that waited: both are in order. Rows of waits are by what the kernel knows,
+ * to which a wait in the GPU's driver is one for a lock. */
 static void find_places(struct loading *l)
 {
 	size_t at = 0;
@@ -439,8 +450,11 @@ static void find_places(struct loading *l)
 			 l->places.data[at].time_ns + STACK_NEAR_NS < m->end_ns)))
 			at++;
 		if (at < l->places.len && l->places.data[at].thread == m->thread &&
-		    l->places.data[at].time_ns <= m->end_ns + STACK_NEAR_NS)
+		    l->places.data[at].time_ns <= m->end_ns + STACK_NEAR_NS) {
 			m->frame = l->places.data[at].frame;
+			if (l->places.data[at].for_gpu && by_driver(l->w, m))
+				m->reason = WAIT_GPU;
+		}
 	}
 	vec_free(&l->places);
 }

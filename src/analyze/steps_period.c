@@ -8,6 +8,7 @@
 #include "analyze/steps_impl.h"
 
 #define LEAST_STEPS 5
+#define RUN_MOST    16 /* launches of a graph in a step */
 
 /* An operation, or two neighbours, and where it is. */
 struct gram {
@@ -165,6 +166,21 @@ static bool is_little_more(const struct gram *seldom, const struct gram *often)
 	return more * 20 <= often->gap && about(repeats * seldom->count, often->count);
 }
 
+/* A graph that is nearly all there is, as of a function that JAX compiled: it is launched as a
+ * whole, and what comes now and then among its launches is another function, as of an evaluation.
+ */
+static const struct gram *graph_alone(const struct regular *r, const struct steps_text *t)
+{
+	for (size_t i = 0; i < r->rows.len; i++) {
+		const struct gram *row = r->rows.data[i];
+		bool single = row - r->grams->rows.data < (ptrdiff_t)t->symbols_len;
+		if (single && t->symbols[row - r->grams->rows.data].class & CLASS_GRAPH &&
+		    (uint64_t)row->count * 10 >= (uint64_t)t->len * 9)
+			return row;
+	}
+	return NULL;
+}
+
 static const struct gram *choose(const struct regular *r, const struct steps_text *t)
 {
 	const struct gram *best = NULL;
@@ -201,6 +217,61 @@ static void keep_run(const struct grams *g, const struct gram *row, steps_positi
 		*vec_push(ret) = p[i];
 }
 
+/* ---- several launches a step ---- */
+
+static int compare_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* What the thread did between two operations, ns. */
+static uint64_t pause_ns(const struct steps_text *t, uint32_t from, uint32_t to)
+{
+	const struct steps_op *a = &t->ops[from], *b = &t->ops[to];
+	uint64_t end_ns = a->start_ns + a->dur_ns;
+	return b->start_ns > end_ns ? b->start_ns - end_ns : 0;
+}
+
+/* Half of what the longest twentieth of the pauses is at least. */
+static uint64_t long_pause_ns(const struct steps_text *t, const steps_positions_t *p)
+{
+	uint64_t *pauses = xcalloc(p->len, sizeof(*pauses));
+	for (size_t i = 0; i + 1 < p->len; i++)
+		pauses[i] = pause_ns(t, p->data[i], p->data[i + 1]);
+	qsort(pauses, p->len - 1, sizeof(*pauses), compare_u64);
+	uint64_t ret = pauses[(p->len - 1) * 19 / 20] / 2;
+	free(pauses);
+	return ret;
+}
+
+/* Where launches of one function come in runs of as many each, with long pauses between, a run is a
+ * step: batches whose gradients are accumulated, and the wait for the loss. */
+static void join_runs(const struct steps_text *t, steps_positions_t *p)
+{
+	uint32_t lengths[RUN_MOST + 1] = {0}, length = 1, best = 1;
+	if (p->len < LEAST_STEPS)
+		return;
+	uint64_t long_ns = long_pause_ns(t, p);
+	for (size_t i = 1; i < p->len; i++) {
+		if (pause_ns(t, p->data[i - 1], p->data[i]) <= long_ns) {
+			length++;
+			continue;
+		}
+		lengths[length <= RUN_MOST ? length : 0] += length;
+		length = 1;
+	}
+	for (uint32_t i = 1; i <= RUN_MOST; i++)
+		best = lengths[i] > lengths[best] ? i : best;
+	if (best == 1 || lengths[best] * 4ULL < p->len * 3ULL)
+		return;
+	size_t left = 1;
+	for (size_t i = 1; i < p->len; i++)
+		if (pause_ns(t, p->data[i - 1], p->data[i]) > long_ns)
+			p->data[left++] = p->data[i];
+	p->len = left;
+}
+
 void steps_anchors_of_repetition(const struct steps_text *t, steps_positions_t *ret)
 {
 	struct grams g;
@@ -214,9 +285,12 @@ void steps_anchors_of_repetition(const struct steps_text *t, steps_positions_t *
 	if (regular.rows.len) {
 		qsort(regular.rows.data, regular.rows.len, sizeof(*regular.rows.data),
 		      compare_counts);
-		const struct gram *best = choose(&regular, t);
+		const struct gram *graph = graph_alone(&regular, t);
+		const struct gram *best = graph ? graph : choose(&regular, t);
 		if (best)
 			keep_run(&g, best, ret);
+		if (graph)
+			join_runs(t, ret);
 	}
 	vec_free(&regular.rows);
 	grams_free(&g);

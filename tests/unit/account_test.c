@@ -529,6 +529,34 @@ static void locks_are_followed(void **state)
 	done();
 }
 
+/* A thread of its own waited for the GPU, and handed over what came, as XLA's do: by stacks of
+ * waits.
+ */
+static void waits_through_threads_for_the_gpu(void **state)
+{
+	(void)state;
+	create();
+	total(MAIN, WAIT_FUTEX, 700, 0);
+	wait(MAIN, WAIT_FUTEX, 101, 501, 7, 9);
+	wait(MAIN, WAIT_FUTEX, 601, 901, 7, 9);
+	wait(HELPER, WAIT_FUTEX, 101, 451, 0, 0);
+	rec_put_sample(
+		w, &(struct m_sample){.time_ns = 451 * MS,
+				      .weight_ns = 350 * MS,
+				      .thread = HELPER,
+				      .stack = stack(0, frame(FRAME_NATIVE, "", "/x/libcuda.so.1")),
+				      .kind = SAMPLE_OFFCPU,
+				      .reason = WAIT_GPU});
+	make();
+	expect_ms(ACCOUNT_GPU, 350);
+	expect_ms(ACCOUNT_LOCK, 350);
+	account_cut(&account, rec_source(reader), &timeline, 201 * MS, 701 * MS);
+	assert_int_equal(account.phases[ACCOUNT_BEFORE].ns[ACCOUNT_GPU], 100 * MS);
+	assert_int_equal(account.phases[ACCOUNT_LOOP].ns[ACCOUNT_GPU], 250 * MS);
+	assert_int_equal(account.phases[ACCOUNT_LOOP].ns[ACCOUNT_LOCK], 150 * MS);
+	done();
+}
+
 static void signals(void **state)
 {
 	(void)state;
@@ -645,17 +673,28 @@ static void nothing_without_totals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(totals_and_what_is_left), cmocka_unit_test(who_ends_waits),
-		cmocka_unit_test(gpu_has_its_waits),	   cmocka_unit_test(running_is_split),
-		cmocka_unit_test(sums_that_cannot_be),	   cmocka_unit_test(busy_child_tells_more),
-		cmocka_unit_test(nothing_without_totals),  cmocka_unit_test(who_had_the_cpu),
-		cmocka_unit_test(process_becomes_another), cmocka_unit_test(hog_is_no_main),
-		cmocka_unit_test(starved_by_its_child),	   cmocka_unit_test(programs_have_names),
-		cmocka_unit_test(lines_of_locks),	   cmocka_unit_test(signals),
-		cmocka_unit_test(locks_are_followed),	   cmocka_unit_test(waits_for_compilers),
-		cmocka_unit_test(compiling_is_running),	   cmocka_unit_test(loop_is_cut_out),
-		cmocka_unit_test(stop_within_the_loop),	   cmocka_unit_test(loop_has_its_own_peers),
+		cmocka_unit_test(totals_and_what_is_left),
+		cmocka_unit_test(who_ends_waits),
+		cmocka_unit_test(gpu_has_its_waits),
+		cmocka_unit_test(running_is_split),
+		cmocka_unit_test(sums_that_cannot_be),
+		cmocka_unit_test(busy_child_tells_more),
+		cmocka_unit_test(nothing_without_totals),
+		cmocka_unit_test(who_had_the_cpu),
+		cmocka_unit_test(process_becomes_another),
+		cmocka_unit_test(hog_is_no_main),
+		cmocka_unit_test(starved_by_its_child),
+		cmocka_unit_test(programs_have_names),
+		cmocka_unit_test(lines_of_locks),
+		cmocka_unit_test(signals),
+		cmocka_unit_test(locks_are_followed),
+		cmocka_unit_test(waits_for_compilers),
+		cmocka_unit_test(compiling_is_running),
+		cmocka_unit_test(loop_is_cut_out),
+		cmocka_unit_test(stop_within_the_loop),
+		cmocka_unit_test(loop_has_its_own_peers),
 		cmocka_unit_test(loop_outside_the_time),
+		cmocka_unit_test(waits_through_threads_for_the_gpu),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }

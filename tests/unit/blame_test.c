@@ -303,6 +303,40 @@ static void the_line_that_slept(void **state)
 	done(&b);
 }
 
+/* Who waits in the GPU's driver waits for the GPU, if the driver's own thread ended that; another
+ * thread that did had one of the driver's locks. */
+static void through_a_thread_that_waits_for_the_gpu(void **state)
+{
+	(void)state;
+	create();
+	rec_add_thread(w, &(struct m_thread){JOB, 11, rec_string_z(w, "cuda-EvtHandlr")});
+	uint32_t other = rec_add_thread(w, &(struct m_thread){JOB, 12, rec_string_z(w, "worker")});
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+	wait(0, WAIT_FUTEX, 300, 400, 9);
+	for (uint32_t i = 0; i < 2; i++) {
+		uint64_t from_ms = 300 + 60 * i, to_ms = 360 + 40 * i;
+		rec_put_wait(w, &(struct m_wait){.start_ns = from_ms * MS,
+						 .end_ns = to_ms * MS,
+						 .thread = 1,
+						 .syscall = 202,
+						 .waker_pid = JOB,
+						 .waker_tid = 11 + i,
+						 .reason = WAIT_FUTEX});
+		rec_put_sample(w, &(struct m_sample){.time_ns = to_ms * MS,
+						     .weight_ns = (to_ms - from_ms) * MS,
+						     .thread = 1,
+						     .stack = line("wait", 70),
+						     .kind = SAMPLE_OFFCPU,
+						     .reason = WAIT_GPU});
+	}
+	samples(other, 360, 400, line("submit", 80));
+	struct blame b = blame_it();
+	is_about(part(&b, BLAME_GPU, VIA_LOCK)->ns, 60, 0.01);
+	is_about(part(&b, BLAME_RUNS, VIA_LOCK)->ns, 40, 0.01);
+	done(&b);
+}
+
 /* What shrank was waited for anyway: the parts are smaller, and add up. */
 static void what_was_absorbed(void **state)
 {
@@ -798,6 +832,7 @@ int main(void)
 		T(what_the_kernel_took),
 		T(samples_in_interrupts_count),
 		T(the_line_that_slept),
+		T(through_a_thread_that_waits_for_the_gpu),
 		T(circles_end),
 		T(steps_add_up_one_by_one),
 		T(without_samples_running_is_unexplained),

@@ -122,8 +122,8 @@ static void call_put(struct job *j, uint32_t thread, uint32_t probe, const char 
 
 /* "|" ends a step, "(" begins one behind what is none; "=300" is a pause of 300 us. Calls:
  * "linear", an operator, of 5 us, or of 70 us as "linear:70"; "backward";
- * "@Optimizer.step#SGD.step", a range's mark; "k.name" a launch, "e.name" one on autograd's thread;
- * "dtoh", "sync", "allreduce" of the device. */
+ * "@Optimizer.step#SGD.step", a range's mark; "k.name" a launch, "e.name" one on autograd's thread,
+ * "g.name" that of a graph; "dtoh", "sync", "allreduce" of the device. */
 static void word(struct job *j, char *name)
 {
 	char *colon = strchr(name, ':'), text[128];
@@ -145,6 +145,10 @@ static void word(struct job *j, char *name)
 		call_put(j, *name == 'k' ? j->thread : j->engine,
 			 probe_of(j, "cuda", "cuLaunchKernel", "launch", "kernel", false), name + 2,
 			 dur);
+	} else if (!strncmp(name, "g.", 2)) {
+		call_put(j, j->thread,
+			 probe_of(j, "cuda", "cuGraphLaunch", "graph_launch", "graph_exec", false),
+			 name + 2, dur);
 	} else if (!strcmp(name, "dtoh")) {
 		call_put(j, j->thread, probe_of(j, "cuda", "copy", "copy_dtoh", NULL, false), NULL,
 			 dur);
@@ -1011,6 +1015,43 @@ static void empty_recordings_have_no_steps(void **state)
 	check_none(&j);
 }
 
+static void check_launches(struct job *j, size_t steps)
+{
+	struct steps s = found(j);
+	const struct steps_process *p = &s.processes.data[s.main];
+	assert_int_equal(p->loops.len, 1);
+	assert_int_equal(p->loops.data[0].steps, steps);
+	assert_int_equal(p->loops.data[0].kind, STEPS_INFERENCE);
+	check_phases(p);
+	done(j, &s);
+}
+
+/* A function that JAX compiled, for each of four batches: then the thread waits for the loss, which
+ * others hand to it. Now and then there is an evaluation. */
+static void runs_of_a_graph_are_steps(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, "( ");
+	for (int i = 0; i < 5; i++) {
+		play_often(&j, 60, "g.a =300 g.a =500 g.a =400 g.a | =5000 ");
+		play(&j, "g.b =10 g.b =10 g.b =900 ");
+	}
+	play_often(&j, 60, "g.a =300 g.a =500 g.a =400 g.a | =5000 ");
+	check_launches(&j, 360);
+}
+
+/* Evenly: each launch is one. */
+static void launches_of_a_graph_are_steps(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, "( ");
+	play_often(&j, 100, "g.a =300 | ");
+	play(&j, "g.b ");
+	check_launches(&j, 100);
+}
+
 static void the_process_that_trains_is_the_main_one(void **state)
 {
 	(void)state;
@@ -1038,6 +1079,8 @@ static void the_process_that_trains_is_the_main_one(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(runs_of_a_graph_are_steps),
+		cmocka_unit_test(launches_of_a_graph_are_steps),
 		cmocka_unit_test(updates_end_steps),
 		cmocka_unit_test(marks_of_optimizers_end_steps),
 		cmocka_unit_test(the_first_update_may_differ),
