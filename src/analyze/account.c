@@ -291,17 +291,18 @@ static void find_lines(struct account *a, const struct row_source *s)
 	a->lock = (struct account_lock){0};
 	if (!th || th->ns[ACCOUNT_LOCK] * LOCKS_TELL < th->wall_ns)
 		return;
-	account_find_lines(&a->lock, th, s);
-	account_find_holders(&a->lock, th, s);
+	account_find_lines(&a->lock, th, s, &a->through);
+	account_find_holders(&a->lock, th, s, &a->through);
 }
 
 static void read_threads(struct account *ret, const struct row_source *s, const struct timeline *t,
-			 const struct summary *summary, uint32_t pid)
+			 const struct summary *summary, uint32_t pid, struct map64 *on_gpu)
 {
 	struct accounting a;
 	account_begin(&a, ret, s);
 	a.pid = pid;
 	a.through = &ret->through;
+	a.on_gpu = on_gpu;
 	begin(&a, summary);
 	account_read(&a, s, t);
 }
@@ -309,12 +310,14 @@ static void read_threads(struct account *ret, const struct row_source *s, const 
 void account_make(struct account *ret, const struct row_source *s, const struct timeline *t,
 		  const struct summary *summary, uint32_t pid)
 {
+	struct map64 on_gpu = {0};
 	*ret = (struct account){.main = SIZE_MAX};
-	read_threads(ret, s, t, summary, pid);
-	if (account_find_through(ret, s, t)) {
+	read_threads(ret, s, t, summary, pid, &on_gpu);
+	if (account_find_through(ret, s, t, &on_gpu)) {
 		vec_free(&ret->threads);
-		read_threads(ret, s, t, summary, pid);
+		read_threads(ret, s, t, summary, pid, NULL);
 	}
+	map64_free(&on_gpu);
 	if (ret->threads.len)
 		qsort(ret->threads.data, ret->threads.len, sizeof(*ret->threads.data),
 		      compare_threads);

@@ -153,7 +153,7 @@ static void forget_level(struct following *f)
 }
 
 void account_find_holders(struct account_lock *ret, const struct account_thread *th,
-			  const struct row_source *s)
+			  const struct row_source *s, const struct stretches *through)
 {
 	struct following f = {.t = s->tables, .pid = th->pid, .thread = th->thread};
 	for (size_t i = 0; i < f.t->threads.len; i++)
@@ -162,6 +162,7 @@ void account_find_holders(struct account_lock *ret, const struct account_thread 
 	*vec_push(&f.times.all) =
 		(struct keyed_stretch){th->thread, th->since_ns, th->since_ns + th->wall_ns};
 	stretches_end(&f.times);
+	stretches_subtract(&f.times, through);
 	for (bool goes_on = true; goes_on && ret->nholders < ACCOUNT_HOLDERS;) {
 		f.holder = &ret->holders[ret->nholders];
 		goes_on = find_next(&f, s);

@@ -34,8 +34,9 @@ struct accounting {
 	struct running *running; /* likewise */
 	struct stretches syncs;	 /* by thread: calls that wait for the GPU, and: */
 	const struct stretches *through; /* what struct account has of it; or NULL */
-	struct stretches compiles;	 /* by process: compilers that it started ran */
-	struct map64 workers;		 /* pid: compiles, and lives on */
+	struct map64 *on_gpu;	   /* gets processes with waits in the GPU's driver; or NULL */
+	struct stretches compiles; /* by process: compilers that it started ran */
+	struct map64 workers;	   /* pid: compiles, and lives on */
 	/* ret->threads are the phases of one thread, in order of time. */
 	bool is_cut;
 };
@@ -53,8 +54,9 @@ bool account_clip(struct m_wait *w, const struct account_thread *th);
 void account_cut_phases(struct account *a, const struct row_source *s, const struct timeline *t,
 			uint64_t from_ns, uint64_t to_ns);
 
-/* account_through.c: fills in a->through. False: there is nothing. */
-bool account_find_through(struct account *a, const struct row_source *s, const struct timeline *t);
+/* account_through.c: fills in a->through, of processes that are on_gpu. False: there is nothing. */
+bool account_find_through(struct account *a, const struct row_source *s, const struct timeline *t,
+			  const struct map64 *on_gpu);
 
 /* account_samples.c: calls of threads that have a place. */
 void syncs_load(struct accounting *a, const struct timeline *t);
@@ -85,10 +87,10 @@ void account_peers_end(struct accounting *a, const struct process_index *index);
 /* account_main.c: SIZE_MAX where there are no threads. */
 size_t account_choose_main(const struct account *a);
 
-/* account_holders.c: fills in the holders. */
+/* account_holders.c: fills in the holders. What lies in `through` is no wait for a lock. */
 void account_find_holders(struct account_lock *ret, const struct account_thread *th,
-			  const struct row_source *s);
+			  const struct row_source *s, const struct stretches *through);
 
 /* account_locks.c: reads the source once more. */
 void account_find_lines(struct account_lock *ret, const struct account_thread *th,
-			const struct row_source *s);
+			const struct row_source *s, const struct stretches *through);

@@ -18,10 +18,18 @@ struct looking {
 	const struct rec_tables *t;
 	const struct account_thread *th;
 	struct account_lock *ret;
+	const struct stretches *through;	/* waits for the GPU */
 	struct map64 waiting, holding, running; /* frame -> ns */
 	VEC(struct stretch) waits;		/* that the holder ended, in order of time */
 	uint64_t gil_ns;
 };
+
+/* Mostly through another thread that waited for the GPU. */
+static bool is_through(const struct looking *l, uint64_t start_ns, uint64_t end_ns)
+{
+	return stretches_within(l->through, l->th->thread, start_ns, end_ns) * 2 >
+	       end_ns - start_ns;
+}
 
 static void add_waits(void *ctx, const struct visited_rows *rows)
 {
@@ -32,7 +40,8 @@ static void add_waits(void *ctx, const struct visited_rows *rows)
 		struct m_wait part = waits[i], *w = &part;
 		if (w->thread == l->th->thread && account_clip(w, l->th) && by->count &&
 		    w->waker_pid == by->top[0].pid && w->waker_tid == by->top[0].tid &&
-		    (w->reason == WAIT_FUTEX || w->reason == WAIT_GIL))
+		    (w->reason == WAIT_FUTEX || w->reason == WAIT_GIL) &&
+		    !is_through(l, w->start_ns, w->end_ns))
 			*vec_push(&l->waits) =
 				(struct stretch){.start_ns = w->start_ns, .end_ns = w->end_ns};
 	}
@@ -128,7 +137,8 @@ static void add_sample(struct looking *l, const struct m_sample *s)
 	l->ret->has_waits |= off;
 	if (off && s->thread == l->th->thread && s->time_ns > l->th->since_ns &&
 	    start_ns < l->th->since_ns + l->th->wall_ns &&
-	    (s->reason == WAIT_FUTEX || s->reason == WAIT_GIL)) {
+	    (s->reason == WAIT_FUTEX || s->reason == WAIT_GIL) &&
+	    !is_through(l, start_ns, s->time_ns)) {
 		l->gil_ns += s->reason == WAIT_GIL ? s->weight_ns : 0;
 		add(&l->waiting, frames_of(l->t, s->stack).innermost, s->weight_ns);
 	}
@@ -169,9 +179,9 @@ static struct account_line most_of(const struct looking *l, const struct map64 *
 }
 
 void account_find_lines(struct account_lock *ret, const struct account_thread *th,
-			const struct row_source *s)
+			const struct row_source *s, const struct stretches *through)
 {
-	struct looking l = {.t = s->tables, .th = th, .ret = ret};
+	struct looking l = {.t = s->tables, .th = th, .ret = ret, .through = through};
 	rows_read(s, ROW_WAIT, add_waits, &l);
 	sort_waits(&l);
 	rows_read(s, ROW_SAMPLE, add_samples, &l);

@@ -102,6 +102,8 @@ static void add_samples(void *ctx, const struct visited_rows *rows)
 	const struct m_sample *samples = rows->rows;
 	for (size_t i = 0; i < rows->len; i++) {
 		const struct m_sample *s = &samples[i];
+		if (a->on_gpu && s->kind == SAMPLE_OFFCPU && s->reason == WAIT_GPU)
+			map64_set(a->on_gpu, a->t->threads.data[s->thread].pid, 1);
 		size_t at = account_place(a, s->thread, s->time_ns);
 		/* what spins until the GPU is ready has its owner */
 		if (s->kind != SAMPLE_CPU || at == SIZE_MAX ||

@@ -11,8 +11,9 @@ struct blame_wait {
 	uint32_t rival_pid, rival;
 	uint32_t frame; /* that waited, where stacks of waits were recorded; or none */
 	uint8_t reason;
-	bool writes;  /* to a disk */
-	bool for_gil; /* it is taken to be for the interpreter's lock */
+	bool writes;	 /* to a disk */
+	bool for_gil;	 /* it is taken to be for the interpreter's lock */
+	bool by_unknown; /* somebody ended it of whom nothing is recorded */
 };
 
 struct blame_sample {

@@ -274,7 +274,9 @@ static void wait_else(const struct walker *k, const void *arg, uint64_t from_ns,
 	const struct waited *x = arg;
 	const struct blame_wait *m = x->m;
 	enum blame_via by = via_of(k->w, m);
-	if (by != VIA_ITSELF && x->way->depth + 1 < WALK_DEEPEST) {
+	if (m->reason == WAIT_GPU) {
+		gpu(k, m->thread, from_ns, to_ns, x->way);
+	} else if (by != VIA_ITSELF && x->way->depth + 1 < WALK_DEEPEST) {
 		struct way next = *x->way;
 		next.depth++;
 		next.is.via = x->way->is.via == VIA_ITSELF || by == VIA_DATA ? (uint8_t)by

@@ -22,9 +22,9 @@
 /* A stack of a wait is taken as it ends. */
 #define STACK_NEAR_NS 100000
 
-/* Of a wait: its end, where, and whether that is the GPU's driver. */
+/* Of a wait: its end, its length, where, and whether that is the GPU's driver. */
 struct waited_in {
-	uint64_t time_ns;
+	uint64_t time_ns, length_ns;
 	uint32_t thread, frame;
 	bool for_gpu;
 };
@@ -71,6 +71,7 @@ static void add_waits(void *ctx, const struct visited_rows *rows)
 			.end_ns = m->end_ns,
 			.thread = m->thread,
 			.waker = known ? (uint32_t)waker : UINT32_MAX,
+			.by_unknown = m->waker_pid && !known,
 			.rival_pid = m->rival_pid,
 			.rival = m->rival,
 			.frame = BLAME_NO_FRAME,
@@ -399,8 +400,8 @@ static void add_samples(void *ctx, const struct visited_rows *rows)
 		const struct m_sample *m = &samples[i];
 		if (m->kind == SAMPLE_OFFCPU) {
 			*vec_push(&l->places) = (struct waited_in){
-				m->time_ns, m->thread, frame_of_stack(l->w->t, m->stack),
-				m->reason == WAIT_GPU};
+				m->time_ns, m->weight_ns, m->thread,
+				frame_of_stack(l->w->t, m->stack), m->reason == WAIT_GPU};
 		} else if (m->kind == SAMPLE_CPU) {
 			struct blame_sample s = *facts_of(l, m->stack);
 			s.time_ns = m->time_ns;
@@ -427,12 +428,19 @@ static int by_thread_and_end(const void *a, const void *b)
 	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
 }
 
-/* Nobody of the job ended it, but for the thread with which the driver hears of the GPU: the
- * driver has locks, too. */
-static bool by_driver(const struct blame_world *w, const struct blame_wait *m)
+/* The stack is of this wait, and nobody ended it but the thread with which the driver hears of the
+ * GPU: the driver has locks, too. What the kernel knows better (a disk, a stop) stays that. */
+static bool is_for_gpu(const struct blame_world *w, const struct blame_wait *m,
+		       const struct waited_in *at)
 {
-	return m->waker == UINT32_MAX ||
-	       starts(strtab_get(&w->t->strings, w->t->threads.data[m->waker].comm, NULL), "cuda-");
+	if (!at->for_gpu || (m->reason != WAIT_FUTEX && m->reason != WAIT_POLL) ||
+	    at->length_ns * 2 < m->end_ns - m->start_ns)
+		return false;
+	if (m->waker == UINT32_MAX)
+		return !m->by_unknown;
+	const struct m_thread *waker = &w->t->threads.data[m->waker];
+	return waker->pid == w->t->threads.data[m->thread].pid &&
+	       starts(strtab_get(&w->t->strings, waker->comm, NULL), "cuda-");
 }
 
 /* Gives waits the lines that waited: both are in order. Rows of waits are by what the kernel knows,
@@ -452,7 +460,7 @@ static void find_places(struct loading *l)
 		if (at < l->places.len && l->places.data[at].thread == m->thread &&
 		    l->places.data[at].time_ns <= m->end_ns + STACK_NEAR_NS) {
 			m->frame = l->places.data[at].frame;
-			if (l->places.data[at].for_gpu && by_driver(l->w, m))
+			if (is_for_gpu(l->w, m, &l->places.data[at]))
 				m->reason = WAIT_GPU;
 		}
 	}

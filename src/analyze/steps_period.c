@@ -168,17 +168,22 @@ static bool is_little_more(const struct gram *seldom, const struct gram *often)
 
 /* A graph that is nearly all there is, as of a function that JAX compiled: it is launched as a
  * whole, and what comes now and then among its launches is another function, as of an evaluation.
+ * Not where something else comes by itself at regular distances: that marks steps of many launches.
  */
 static const struct gram *graph_alone(const struct regular *r, const struct steps_text *t)
 {
+	const struct gram *ret = NULL;
 	for (size_t i = 0; i < r->rows.len; i++) {
 		const struct gram *row = r->rows.data[i];
-		bool single = row - r->grams->rows.data < (ptrdiff_t)t->symbols_len;
-		if (single && t->symbols[row - r->grams->rows.data].class & CLASS_GRAPH &&
-		    (uint64_t)row->count * 10 >= (uint64_t)t->len * 9)
-			return row;
+		size_t symbol = (size_t)(row - r->grams->rows.data);
+		if (symbol >= t->symbols_len) /* two neighbours */
+			continue;
+		if (!(t->symbols[symbol].class & CLASS_GRAPH) ||
+		    (uint64_t)row->count * 10 < (uint64_t)t->len * 9)
+			return NULL;
+		ret = row;
 	}
-	return NULL;
+	return ret;
 }
 
 static const struct gram *choose(const struct regular *r, const struct steps_text *t)
@@ -245,11 +250,31 @@ static uint64_t long_pause_ns(const struct steps_text *t, const steps_positions_
 	return ret;
 }
 
-/* Where launches of one function come in runs of as many each, with long pauses between, a run is a
- * step: batches whose gradients are accumulated, and the wait for the loss. */
+/* Whether three of four long pauses are within half of the middle one: what is waited for there is
+ * work, and not the next request. */
+static bool are_even(const struct steps_text *t, const steps_positions_t *p, uint64_t long_ns)
+{
+	uint64_t *pauses = xcalloc(p->len, sizeof(*pauses));
+	size_t n = 0, near = 0;
+	for (size_t i = 1; i < p->len; i++) {
+		uint64_t ns = pause_ns(t, p->data[i - 1], p->data[i]);
+		if (ns > long_ns)
+			pauses[n++] = ns;
+	}
+	qsort(pauses, n, sizeof(*pauses), compare_u64);
+	uint64_t middle = n ? pauses[n / 2] : 0;
+	for (size_t i = 0; i < n; i++)
+		near += pauses[i] * 2 >= middle && pauses[i] * 2 <= middle * 3;
+	free(pauses);
+	return n >= 2 * LEAST_STEPS && near * 4 >= n * 3;
+}
+
+/* Where launches of one function come in runs of as many each, with long pauses between that are
+ * alike, a run is a step: batches whose gradients are accumulated, and the wait for the loss. */
 static void join_runs(const struct steps_text *t, steps_positions_t *p)
 {
-	uint32_t lengths[RUN_MOST + 1] = {0}, length = 1, best = 1;
+	uint64_t lengths[RUN_MOST + 1] = {0};
+	uint32_t length = 1, best = 1;
 	if (p->len < LEAST_STEPS)
 		return;
 	uint64_t long_ns = long_pause_ns(t, p);
@@ -263,7 +288,7 @@ static void join_runs(const struct steps_text *t, steps_positions_t *p)
 	}
 	for (uint32_t i = 1; i <= RUN_MOST; i++)
 		best = lengths[i] > lengths[best] ? i : best;
-	if (best == 1 || lengths[best] * 4ULL < p->len * 3ULL)
+	if (best == 1 || lengths[best] * 4 < p->len * 3 || !are_even(t, p, long_ns))
 		return;
 	size_t left = 1;
 	for (size_t i = 1; i < p->len; i++)

@@ -529,6 +529,17 @@ static void locks_are_followed(void **state)
 	done();
 }
 
+static void waits_in_driver(uint32_t thread, uint64_t to_ms, uint64_t ms)
+{
+	rec_put_sample(
+		w, &(struct m_sample){.time_ns = to_ms * MS,
+				      .weight_ns = ms * MS,
+				      .thread = thread,
+				      .stack = stack(0, frame(FRAME_NATIVE, "", "/x/libcuda.so.1")),
+				      .kind = SAMPLE_OFFCPU,
+				      .reason = WAIT_GPU});
+}
+
 /* A thread of its own waited for the GPU, and handed over what came, as XLA's do: by stacks of
  * waits.
  */
@@ -540,13 +551,7 @@ static void waits_through_threads_for_the_gpu(void **state)
 	wait(MAIN, WAIT_FUTEX, 101, 501, 7, 9);
 	wait(MAIN, WAIT_FUTEX, 601, 901, 7, 9);
 	wait(HELPER, WAIT_FUTEX, 101, 451, 0, 0);
-	rec_put_sample(
-		w, &(struct m_sample){.time_ns = 451 * MS,
-				      .weight_ns = 350 * MS,
-				      .thread = HELPER,
-				      .stack = stack(0, frame(FRAME_NATIVE, "", "/x/libcuda.so.1")),
-				      .kind = SAMPLE_OFFCPU,
-				      .reason = WAIT_GPU});
+	waits_in_driver(HELPER, 451, 350);
 	make();
 	expect_ms(ACCOUNT_GPU, 350);
 	expect_ms(ACCOUNT_LOCK, 350);
@@ -554,6 +559,28 @@ static void waits_through_threads_for_the_gpu(void **state)
 	assert_int_equal(account.phases[ACCOUNT_BEFORE].ns[ACCOUNT_GPU], 100 * MS);
 	assert_int_equal(account.phases[ACCOUNT_LOOP].ns[ACCOUNT_GPU], 250 * MS);
 	assert_int_equal(account.phases[ACCOUNT_LOOP].ns[ACCOUNT_LOCK], 150 * MS);
+	done();
+}
+
+/* A child's GPU, and a disk: the first is data to who waits for it. */
+static void waits_that_are_not_for_its_gpu(void **state)
+{
+	(void)state;
+	create();
+	total(MAIN, WAIT_POLL, 400, 0);
+	total(MAIN, WAIT_DISK, 200, 0);
+	total(MAIN, WAIT_FUTEX, 110, 0);
+	wait(MAIN, WAIT_FUTEX, 851, 961, 0, 0);
+	waits_in_driver(MAIN, 961, 110);
+	wait(MAIN, WAIT_POLL, 101, 501, 8, 8);
+	wait(CHILD, WAIT_FUTEX, 101, 451, 0, 0);
+	waits_in_driver(CHILD, 451, 350);
+	wait(MAIN, WAIT_DISK, 601, 801, 0, 0);
+	waits_in_driver(MAIN, 801, 200);
+	make();
+	expect_ms(ACCOUNT_GPU, 110);
+	expect_ms(ACCOUNT_DATA, 400);
+	expect_ms(ACCOUNT_DISK, 200);
 	done();
 }
 
@@ -695,6 +722,7 @@ int main(void)
 		cmocka_unit_test(loop_has_its_own_peers),
 		cmocka_unit_test(loop_outside_the_time),
 		cmocka_unit_test(waits_through_threads_for_the_gpu),
+		cmocka_unit_test(waits_that_are_not_for_its_gpu),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }

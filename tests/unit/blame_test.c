@@ -337,6 +337,42 @@ static void through_a_thread_that_waits_for_the_gpu(void **state)
 	done(&b);
 }
 
+static void wait_in_driver(uint32_t thread, uint8_t reason, uint64_t from_ms, uint64_t to_ms,
+			   uint32_t waker_pid)
+{
+	rec_put_wait(w, &(struct m_wait){.start_ns = from_ms * MS,
+					 .end_ns = to_ms * MS,
+					 .thread = thread,
+					 .waker_pid = waker_pid,
+					 .waker_tid = waker_pid,
+					 .reason = reason});
+	rec_put_sample(w, &(struct m_sample){.time_ns = to_ms * MS,
+					     .weight_ns = (to_ms - from_ms) * MS,
+					     .thread = thread,
+					     .stack = line("wait", 70),
+					     .kind = SAMPLE_OFFCPU,
+					     .reason = WAIT_GPU});
+}
+
+/* What the kernel knows for sure stays that, though the stack ends in the driver. */
+static void the_driver_waits_for_more_than_the_gpu(void **state)
+{
+	(void)state;
+	create();
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+	wait_in_driver(0, WAIT_DISK, 300, 330, 0);
+	wait_in_driver(0, WAIT_STOPPED, 330, 350, 0);
+	wait_in_driver(0, WAIT_FUTEX, 350, 380, 99); /* by whom nothing is known of */
+	wait_in_driver(0, WAIT_POLL, 380, 400, 0);
+	struct blame b = blame_it();
+	is_about(part(&b, BLAME_DISK, VIA_ITSELF)->ns, 30, 0.01);
+	is_about(part(&b, BLAME_STOPPED, VIA_ITSELF)->ns, 20, 0.01);
+	is_about(part(&b, BLAME_LOCK, VIA_ITSELF)->ns, 30, 0.01);
+	is_about(part(&b, BLAME_GPU, VIA_ITSELF)->ns, 20, 0.01);
+	done(&b);
+}
+
 /* What shrank was waited for anyway: the parts are smaller, and add up. */
 static void what_was_absorbed(void **state)
 {
@@ -833,6 +869,7 @@ int main(void)
 		T(samples_in_interrupts_count),
 		T(the_line_that_slept),
 		T(through_a_thread_that_waits_for_the_gpu),
+		T(the_driver_waits_for_more_than_the_gpu),
 		T(circles_end),
 		T(steps_add_up_one_by_one),
 		T(without_samples_running_is_unexplained),

@@ -1052,6 +1052,47 @@ static void launches_of_a_graph_are_steps(void **state)
 	check_launches(&j, 100);
 }
 
+/* Many launches of one graph, and then something else each time, as an image that is decoded. */
+static void what_follows_launches_marks_the_step(void **state)
+{
+	(void)state;
+	static const char *const marks[] = {"k.decode dtoh", "k.decode", "g.b"};
+	for (size_t m = 0; m < sizeof(marks) / sizeof(marks[0]); m++) {
+		struct job j = created(true);
+		for (int i = 0; i < 60; i++) {
+			play_often(&j, 20, "g.a =100 ");
+			play(&j, marks[m]);
+		}
+		check_launches(&j, 60);
+	}
+}
+
+/* As many tokens in each, and pauses until the next one comes: a launch is a step. */
+static void requests_are_no_steps(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	char pause[32];
+	for (unsigned i = 0; i < 60; i++) {
+		play_often(&j, 8, "g.a =100 ");
+		snprintf(pause, sizeof(pause), "=%u ", 3000 + i * 7919 % 60000);
+		play(&j, pause);
+	}
+	check_launches(&j, 480);
+}
+
+/* Of few runs nobody can tell. */
+static void few_runs_are_no_steps(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	for (int i = 0; i < 4; i++) {
+		play_often(&j, 8, "g.a =100 ");
+		play(&j, "=9000 ");
+	}
+	check_launches(&j, 32);
+}
+
 static void the_process_that_trains_is_the_main_one(void **state)
 {
 	(void)state;
@@ -1081,6 +1122,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(runs_of_a_graph_are_steps),
 		cmocka_unit_test(launches_of_a_graph_are_steps),
+		cmocka_unit_test(what_follows_launches_marks_the_step),
+		cmocka_unit_test(requests_are_no_steps),
+		cmocka_unit_test(few_runs_are_no_steps),
 		cmocka_unit_test(updates_end_steps),
 		cmocka_unit_test(marks_of_optimizers_end_steps),
 		cmocka_unit_test(the_first_update_may_differ),
