@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "probe/inside_impl.h"
+#include "probe/inside_stacks.h"
 #include "remote/hold.h"
 
 #define STOP_NS	   4000000ULL /* for all threads to stop: then they go on, and it is tried again */
@@ -33,7 +34,6 @@
 #define RETURN_MOST_NS	60000000000ULL
 #define PAUSE_NS	2000000L
 #define STAYS_NS	5000000000ULL /* those of a command: it may start more such processes */
-#define STACK_BYTES	16384	      /* of a thread, for frames of signals */
 
 struct change {
 	uint64_t address;
@@ -53,6 +53,8 @@ struct work {
 	VEC(struct call_site) sites;  /* those that are in use, anew */
 	bool rewrites;		      /* sites that threads may know */
 	bool begins;		      /* the process tells from here on */
+	proc_maps_t maps;	      /* some time before */
+	void *room;		      /* for stacks, which may have frames of signals */
 	uint64_t code_low, code_high; /* of the library */
 	struct tracer_inside_stop stop;
 	int rc;
@@ -90,14 +92,12 @@ static void set_amid(struct work *k, uint64_t address)
 		c->amid = true;
 }
 
-static void look_at_thread(struct work *k, const struct hold_thread *thread)
+static void look_at_stack(void *ctx, const uint64_t *words, size_t n)
 {
-	uint64_t words[STACK_BYTES / 8];
-	set_amid(k, thread->ip);
-	ssize_t n = pread(k->w.memory, words, sizeof(words), (off_t)thread->sp);
+	struct work *k = ctx;
 	uint64_t low = k->changes.data[0].address;
 	uint64_t high = k->changes.data[k->changes.len - 1].address + CALL_JUMP_BYTES;
-	for (ssize_t i = 0; i < n / 8; i++)
+	for (size_t i = 0; i < n; i++)
 		if (words[i] - low < high - low)
 			set_amid(k, words[i]);
 }
@@ -153,7 +153,9 @@ static bool change_code(struct work *k, const struct hold_thread *threads, size_
 	for (size_t i = 0; i < k->changes.len; i++)
 		k->changes.data[i].amid = false;
 	for (size_t i = 0; i < n && k->changes.len; i++)
-		look_at_thread(k, &threads[i]);
+		set_amid(k, threads[i].ip);
+	if (k->changes.len)
+		inside_stacks_visit(k->w.pid, &k->maps, threads, n, k->room, look_at_stack, k);
 	return write_some(k, monotonic_ns() + WRITING_NS);
 }
 
@@ -230,11 +232,17 @@ static void *run(void *arg)
 	struct work *k = arg;
 	struct sched_param first = {.sched_priority = 1}; /* threads stand still until it is done */
 	pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &first);
+	struct err unused;
+	proc_maps_read("/proc", k->w.pid, &k->maps, &unused);
+	k->room = xcalloc(1, INSIDE_STACKS_ROOM);
+	memset(k->room, 1, INSIDE_STACKS_ROOM); /* so that it has memory */
 	if (k->changes.len)
 		touch_pages(k);
 	int rc = k->changes.len || k->rewrites ? hold_until(k, change_code) : 0;
 	if (!rc && k->begins)
 		rc = hold_until(k, begin_telling);
+	free(k->room);
+	proc_maps_free(&k->maps);
 	k->rc = rc;
 	__atomic_store_n(&k->ended, true, __ATOMIC_SEQ_CST);
 	return NULL;
