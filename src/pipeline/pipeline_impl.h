@@ -78,6 +78,7 @@ struct known_process {
 	uint32_t executable;	 /* string: its path, where row.command is a link to it; else 0 */
 	bool nameless;		 /* it had ended when it was met: what it was called is not known */
 	bool job;		 /* it made a call that is traced; where jobs alone are told */
+	bool told;		 /* its row was written: number and start are the key */
 	bool forkserver;	 /* of Python: its children are workers */
 	struct known_maps *maps; /* newest; NULL = none */
 	uint32_t generation;	 /* raised by exec */

@@ -83,10 +83,20 @@ static struct known_process *known(struct pipeline *p, uint32_t tgid)
 }
 
 /* Where jobs alone are told, from its first call on. */
-static void tell(struct pipeline *p, const struct known_process *k)
+static void tell(struct pipeline *p, struct known_process *k)
 {
-	if (!p->jobs_alone || k->job)
-		emit_process(p, &k->row);
+	if (p->jobs_alone && !k->job)
+		return;
+	k->told = true;
+	emit_process(p, &k->row);
+}
+
+/* It began earlier than it was met. A row that was told stays: its number and start are the key,
+ * and another would be a second process, of which no end is ever told. */
+static void began(struct known_process *k, uint64_t ns)
+{
+	if (!k->told && k->row.start_ns > ns)
+		k->row.start_ns = ns;
 }
 
 bool pipeline_is_told(struct pipeline *p, uint32_t tgid)
@@ -120,7 +130,7 @@ static struct known_process *make_known(struct pipeline *p, uint32_t tgid)
 	map64_set(&p->processes, tgid, i);
 	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): likewise */
 	k->row = (struct m_process){.pid = tgid, .rank = -1, .start_ns = monotonic_ns()};
-	k->forkserver = k->job = false;
+	k->forkserver = k->job = k->told = false;
 	if (k->generation) /* in the place of one that was forgotten: its names are void */
 		k->exec_ns = k->row.start_ns;
 	return k;
@@ -215,8 +225,10 @@ static void take_fork(struct pipeline *p, const struct rec_task *task, const cha
 					      : pipeline_process_of(p, task->tgid);
 	const struct known_process *parent = known(p, task->parent_tgid);
 	child->row.parent_pid = task->parent_tgid;
-	if (is_new || !child->row.joined || task->time_ns > child->row.start_ns)
+	if (is_new || task->time_ns > child->row.start_ns)
 		child->row.start_ns = task->time_ns;
+	else
+		began(child, task->time_ns);
 	child->row.joined = false;
 	child->cpu_before_ns = 0;
 	if (!parent)
@@ -288,8 +300,7 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 		/* Met after it began: what it had used by then may be all that it used. */
 		if (k->row.joined && k->row.start_ns > task->time_ns)
 			k->cpu_before_ns = 0;
-		if (k->row.start_ns > task->time_ns)
-			k->row.start_ns = task->time_ns;
+		began(k, task->time_ns);
 		k->row.joined = false;
 		k->row.command = k->row.script = k->executable =
 			0; /* not the parent's, should it have ended */
@@ -300,9 +311,8 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 		break;
 	case REC_EXIT:
 		watch_process_ended(p, task->tgid);
-		k->row.end_ns = task->time_ns;
-		if (k->row.start_ns > task->time_ns) /* met after it had ended */
-			k->row.start_ns = task->time_ns;
+		began(k, task->time_ns);
+		k->row.end_ns = task->time_ns > k->row.start_ns ? task->time_ns : k->row.start_ns;
 		k->row.exit_code = task->exit_code;
 		k->row.cpu_ns = used_ns(k, task->cpu_ns);
 		if (!k->row.comm || k->nameless)

@@ -139,6 +139,27 @@ static void test_met_before_its_fork_is_told(void **state)
 	assert_false(only_row(h)->joined);
 }
 
+/* What it executes, and its end, may be read after calls that came later. */
+static void test_met_before_it_is_told_to_execute(void **state)
+{
+	struct heard *h = *state;
+	uint64_t began_ns = monotonic_ns();
+	met(h);
+	task(h, REC_EXEC, began_ns, "true");
+	task(h, REC_EXIT, monotonic_ns(), "true");
+	assert_int_not_equal(only_row(h)->end_ns, 0);
+	assert_string_equal(text(h, only_row(h)->comm), "true");
+}
+
+static void test_met_after_its_end(void **state)
+{
+	struct heard *h = *state;
+	uint64_t ended_ns = monotonic_ns();
+	met(h);
+	task(h, REC_EXIT, ended_ns, "true");
+	assert_int_equal(only_row(h)->end_ns, only_row(h)->start_ns);
+}
+
 /* Whoever was met before has ended, and was not told of. */
 static void test_a_fork_after_it_was_met_is_another(void **state)
 {
@@ -204,6 +225,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_met_before_its_fork_is_told, begin, end),
+		cmocka_unit_test_setup_teardown(test_met_before_it_is_told_to_execute, begin, end),
+		cmocka_unit_test_setup_teardown(test_met_after_its_end, begin, end),
 		cmocka_unit_test_setup_teardown(test_one_that_runs_on_tells_what_it_used, begin,
 						end),
 		cmocka_unit_test_setup_teardown(test_a_fork_after_it_was_met_is_another, begin,
