@@ -15,8 +15,6 @@
 #define STACKS_SEEN	 65536
 
 const volatile bool takes_stacks; /* else nothing below is reached */
-/* Most processes are published on purpose never: who is not is not asked for. */
-const volatile bool stacks_of_jobs;
 /* Tests: what is sampled is stopped at that very instruction, and Python is as any program. */
 const volatile bool stops_at_samples;
 

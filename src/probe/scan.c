@@ -171,18 +171,6 @@ static void remember(struct tracer *t, const struct scan *s)
 	targets_set(&t->targets, &t->files, s->pid, &files);
 }
 
-/* Where whatever is traced has to call something first, who has nothing to be called never is: its
- * files would take memory, and a descriptor each, for nothing. */
-static bool wants_stacks(const struct tracer *t, const struct scan *s)
-{
-	bool has_places = !t->opts.jobs_alone;
-	for (size_t i = 0; i < s->files.len && !has_places; i++) {
-		const struct probed_file *f = s->files.data[i];
-		has_places = f->places || f->facts.plan.sites.len;
-	}
-	return t->unwinder && has_places;
-}
-
 /* Before the first call is seen: names are looked up by them. What an older scan of the process has
  * found, and had to wait for, is not the newest any more. */
 static void tell(struct tracer *t, struct scan *s)
@@ -194,7 +182,7 @@ static void tell(struct tracer *t, struct scan *s)
 	if (!s->outdated) {
 		tell_maps(t, s);
 		remember(t, s);
-		if (wants_stacks(t, s))
+		if (t->unwinder)
 			unwinder_look(t->unwinder, s->pid, &s->maps);
 	}
 	s->told = true;

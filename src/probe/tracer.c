@@ -76,7 +76,6 @@ static void set_configuration(struct tracer *t)
 {
 	struct eacgm_bpf *b = t->bpf;
 	b->rodata->target_all = t->opts.all;
-	b->rodata->stacks_of_jobs = t->opts.jobs_alone;
 	b->rodata->target_cgroup = t->opts.cgroup_id;
 	b->rodata->target_cgroup_level = t->opts.cgroup_level;
 	b->rodata->own_tgid = (uint32_t)getpid();

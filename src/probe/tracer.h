@@ -62,7 +62,6 @@ struct tracer_options {
 	bool without_guard;   /* go on where exceptions cannot be protected */
 	bool allocators;      /* also allocators above the driver's, call by call */
 	bool stacks;	      /* calls of entries with `stack` carry theirs */
-	bool jobs_alone;      /* no stacks of processes in which nothing can be probed */
 	uint32_t stacks_seen; /* that are not told again; 0 = as many as the programs have room for
 			       */
 	uint32_t sample_hz;   /* stacks at each tick of the CPU clock, 0 = none */
