@@ -53,7 +53,6 @@ struct work {
 	VEC(struct call_site) sites;  /* those that are in use, anew */
 	bool rewrites;		      /* sites that threads may know */
 	bool begins;		      /* the process tells from here on */
-	proc_maps_t maps;	      /* some time before */
 	void *room;		      /* for stacks, which may have frames of signals */
 	uint64_t code_low, code_high; /* of the library */
 	struct tracer_inside_stop stop;
@@ -154,8 +153,9 @@ static bool change_code(struct work *k, const struct hold_thread *threads, size_
 		k->changes.data[i].amid = false;
 	for (size_t i = 0; i < n && k->changes.len; i++)
 		set_amid(k, threads[i].ip);
-	if (k->changes.len)
-		inside_stacks_visit(k->w.pid, &k->maps, threads, n, k->room, look_at_stack, k);
+	if (k->changes.len &&
+	    !inside_stacks_visit(threads, n, k->w.memory, k->room, look_at_stack, k))
+		return false;
 	return write_some(k, monotonic_ns() + WRITING_NS);
 }
 
@@ -231,18 +231,17 @@ static void *run(void *arg)
 {
 	struct work *k = arg;
 	struct sched_param first = {.sched_priority = 1}; /* threads stand still until it is done */
+	if (k->changes.len) {
+		k->room = xcalloc(1, INSIDE_STACKS_ROOM);
+		memset(k->room, 1, INSIDE_STACKS_ROOM); /* so that it has memory */
+	}
 	pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &first);
-	struct err unused;
-	proc_maps_read("/proc", k->w.pid, &k->maps, &unused);
-	k->room = xcalloc(1, INSIDE_STACKS_ROOM);
-	memset(k->room, 1, INSIDE_STACKS_ROOM); /* so that it has memory */
 	if (k->changes.len)
 		touch_pages(k);
 	int rc = k->changes.len || k->rewrites ? hold_until(k, change_code) : 0;
 	if (!rc && k->begins)
 		rc = hold_until(k, begin_telling);
 	free(k->room);
-	proc_maps_free(&k->maps);
 	k->rc = rc;
 	__atomic_store_n(&k->ended, true, __ATOMIC_SEQ_CST);
 	return NULL;
