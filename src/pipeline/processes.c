@@ -136,6 +136,16 @@ static struct known_process *make_known(struct pipeline *p, uint32_t tgid)
 	return k;
 }
 
+/* Not told yet. */
+static struct known_process *meet(struct pipeline *p, uint32_t tgid)
+{
+	struct known_process *k = make_known(p, tgid);
+	k->row.joined = true;
+	k->cpu_before_ns = process_cpu_ns((pid_t)tgid);
+	read_identity(p, k);
+	return k;
+}
+
 /* Records of a process may be read after its exit was: it stays known until its number
  * is given to another. */
 struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid)
@@ -143,10 +153,7 @@ struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid)
 	struct known_process *k = known(p, tgid);
 	if (k)
 		return k;
-	k = make_known(p, tgid);
-	k->row.joined = true;
-	k->cpu_before_ns = process_cpu_ns((pid_t)tgid);
-	read_identity(p, k);
+	k = meet(p, tgid);
 	tell(p, k);
 	return k;
 }
@@ -289,7 +296,9 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 	memcpy(comm, task->comm, sizeof(task->comm));
 	if (task->kind == REC_FORK)
 		take_fork(p, task, comm);
-	struct known_process *k = pipeline_process_of(p, task->tgid);
+	/* one that is met by this is told when its start is known */
+	struct known_process *k = known(p, task->tgid);
+	k = k ? k : meet(p, task->tgid);
 	switch (task->kind) {
 	case REC_FORK:
 		break;
@@ -320,6 +329,8 @@ void pipeline_take_task(struct pipeline *p, const struct rec_task *task)
 		forget_later(p, (uint32_t)(k - p->process_list.data));
 		break;
 	default:
+		if (!k->told)
+			break;
 		return;
 	}
 	tell(p, k);

@@ -151,6 +151,17 @@ static void test_met_before_it_is_told_to_execute(void **state)
 	assert_string_equal(text(h, only_row(h)->comm), "true");
 }
 
+static void test_met_by_its_execution(void **state)
+{
+	struct heard *h = *state;
+	uint64_t began_ns = monotonic_ns();
+	usleep(1000);
+	task(h, REC_EXEC, began_ns, "true");
+	assert_int_equal(only_row(h)->start_ns, began_ns);
+	task(h, REC_EXIT, began_ns + 500, "true");
+	assert_int_equal(only_row(h)->end_ns, began_ns + 500);
+}
+
 static void test_met_after_its_end(void **state)
 {
 	struct heard *h = *state;
@@ -227,6 +238,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_met_before_its_fork_is_told, begin, end),
 		cmocka_unit_test_setup_teardown(test_met_before_it_is_told_to_execute, begin, end),
 		cmocka_unit_test_setup_teardown(test_met_after_its_end, begin, end),
+		cmocka_unit_test_setup_teardown(test_met_by_its_execution, begin, end),
 		cmocka_unit_test_setup_teardown(test_one_that_runs_on_tells_what_it_used, begin,
 						end),
 		cmocka_unit_test_setup_teardown(test_a_fork_after_it_was_met_is_another, begin,
