@@ -434,7 +434,8 @@ static bool is_for_gpu(const struct blame_world *w, const struct blame_wait *m,
 		       const struct waited_in *at)
 {
 	if (!at->for_gpu || (m->reason != WAIT_FUTEX && m->reason != WAIT_POLL) ||
-	    at->length_ns * 2 < m->end_ns - m->start_ns)
+	    at->length_ns * 2 < m->end_ns - m->start_ns ||
+	    (m->end_ns - m->start_ns) * 2 < at->length_ns)
 		return false;
 	if (m->waker == UINT32_MAX)
 		return !m->by_unknown;

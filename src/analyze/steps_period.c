@@ -8,7 +8,8 @@
 #include "analyze/steps_impl.h"
 
 #define LEAST_STEPS 5
-#define RUN_MOST    16 /* launches of a graph in a step */
+#define RUN_MOST    16 /* launches of a graph in a step, by their pauses */
+#define STEP_MOST   80 /* by what marks it: the steps of a diffusion, and what follows */
 
 /* An operation, or two neighbours, and where it is. */
 struct gram {
@@ -168,8 +169,8 @@ static bool is_little_more(const struct gram *seldom, const struct gram *often)
 
 /* A graph that is nearly all there is, as of a function that JAX compiled: it is launched as a
  * whole, and what comes now and then among its launches is another function, as of an evaluation.
- * Not where something else comes by itself at regular distances: that marks steps of many launches.
- */
+ * Not where something else comes by itself at regular distances that are no longer than a step may
+ * be: that marks steps of many launches. */
 static const struct gram *graph_alone(const struct regular *r, const struct steps_text *t)
 {
 	const struct gram *ret = NULL;
@@ -178,10 +179,11 @@ static const struct gram *graph_alone(const struct regular *r, const struct step
 		size_t symbol = (size_t)(row - r->grams->rows.data);
 		if (symbol >= t->symbols_len) /* two neighbours */
 			continue;
-		if (!(t->symbols[symbol].class & CLASS_GRAPH) ||
-		    (uint64_t)row->count * 10 < (uint64_t)t->len * 9)
+		if (t->symbols[symbol].class & CLASS_GRAPH &&
+		    (uint64_t)row->count * 10 >= (uint64_t)t->len * 9)
+			ret = row;
+		else if (row->gap <= STEP_MOST)
 			return NULL;
-		ret = row;
 	}
 	return ret;
 }

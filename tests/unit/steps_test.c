@@ -1067,6 +1067,18 @@ static void what_follows_launches_marks_the_step(void **state)
 	}
 }
 
+/* What comes each hundredth launch is an evaluation. */
+static void an_evaluation_now_and_then_marks_nothing(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	for (int i = 0; i < 10; i++) {
+		play_often(&j, 100, "g.a =100 ");
+		play(&j, "g.b =100 ");
+	}
+	check_launches(&j, 1000);
+}
+
 /* As many tokens in each, and pauses until the next one comes: a launch is a step. */
 static void requests_are_no_steps(void **state)
 {
@@ -1123,6 +1135,7 @@ int main(void)
 		cmocka_unit_test(runs_of_a_graph_are_steps),
 		cmocka_unit_test(launches_of_a_graph_are_steps),
 		cmocka_unit_test(what_follows_launches_marks_the_step),
+		cmocka_unit_test(an_evaluation_now_and_then_marks_nothing),
 		cmocka_unit_test(requests_are_no_steps),
 		cmocka_unit_test(few_runs_are_no_steps),
 		cmocka_unit_test(updates_end_steps),
