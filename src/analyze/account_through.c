@@ -15,6 +15,7 @@ struct following {
 	const struct account_thread *th;
 	struct stretches *to;
 	uint64_t at_ns;
+	struct keyed_stretch waited; /* the last one */
 };
 
 static bool waits_much(const struct account_thread *th)
@@ -35,18 +36,24 @@ static bool is_for_gpu(const struct following *f, const struct blame_owner *o)
 	       strncmp(strtab_get(&f->t->strings, thread->comm, NULL), "pt_data_pin", 11) != 0;
 }
 
+static void end_stretch(struct following *f)
+{
+	if (f->waited.end_ns > f->waited.start_ns)
+		*vec_push(&f->to->all) = f->waited;
+}
+
 static void on_owner(void *ctx, const struct blame_owner *o, uint64_t ns)
 {
 	struct following *f = ctx;
 	uint64_t from_ns = f->at_ns;
-	struct keyed_stretch *last = f->to->all.len ? &f->to->all.data[f->to->all.len - 1] : NULL;
 	f->at_ns += ns;
 	if (!is_for_gpu(f, o))
 		return;
-	if (last && last->key == f->th->thread && last->end_ns == from_ns)
-		last->end_ns = f->at_ns;
-	else
-		*vec_push(&f->to->all) = (struct keyed_stretch){f->th->thread, from_ns, f->at_ns};
+	if (f->waited.end_ns != from_ns) {
+		end_stretch(f);
+		f->waited.start_ns = from_ns;
+	}
+	f->waited.end_ns = f->at_ns;
 }
 
 static void on_run(void *ctx, uint32_t thread, struct blame_way way, uint64_t from_ns,
@@ -62,10 +69,11 @@ static void on_run(void *ctx, uint32_t thread, struct blame_way way, uint64_t fr
 static void add_thread(struct stretches *to, const struct rec_tables *t,
 		       const struct blame_world *w, const struct account_thread *th)
 {
-	struct following f = {t, th, to, th->since_ns};
+	struct following f = {t, th, to, th->since_ns, {.key = th->thread}};
 	blame_walk(w, th->thread, th->since_ns, th->since_ns + th->wall_ns,
 		   &(struct blame_found){
 			   .ctx = &f, .in_order = true, .owns = on_owner, .runs = on_run});
+	end_stretch(&f);
 }
 
 bool account_find_through(struct account *a, const struct row_source *s, const struct timeline *t,
