@@ -303,6 +303,23 @@ static void the_line_that_slept(void **state)
 	done(&b);
 }
 
+static void wait_in_driver(uint32_t thread, uint8_t reason, uint64_t from_ms, uint64_t to_ms,
+			   uint32_t waker_pid, uint32_t waker_tid)
+{
+	rec_put_wait(w, &(struct m_wait){.start_ns = from_ms * MS,
+					 .end_ns = to_ms * MS,
+					 .thread = thread,
+					 .waker_pid = waker_pid,
+					 .waker_tid = waker_tid,
+					 .reason = reason});
+	rec_put_sample(w, &(struct m_sample){.time_ns = to_ms * MS,
+					     .weight_ns = (to_ms - from_ms) * MS,
+					     .thread = thread,
+					     .stack = line("wait", 70),
+					     .kind = SAMPLE_OFFCPU,
+					     .reason = WAIT_GPU});
+}
+
 /* Who waits in the GPU's driver waits for the GPU, if the driver's own thread ended that; another
  * thread that did had one of the driver's locks. */
 static void through_a_thread_that_waits_for_the_gpu(void **state)
@@ -314,44 +331,13 @@ static void through_a_thread_that_waits_for_the_gpu(void **state)
 	samples(0, 0, 100, line("forward", 10));
 	samples(0, 200, 300, line("forward", 10));
 	wait(0, WAIT_FUTEX, 300, 400, 9);
-	for (uint32_t i = 0; i < 2; i++) {
-		uint64_t from_ms = 300 + 60 * i, to_ms = 360 + 40 * i;
-		rec_put_wait(w, &(struct m_wait){.start_ns = from_ms * MS,
-						 .end_ns = to_ms * MS,
-						 .thread = 1,
-						 .syscall = 202,
-						 .waker_pid = JOB,
-						 .waker_tid = 11 + i,
-						 .reason = WAIT_FUTEX});
-		rec_put_sample(w, &(struct m_sample){.time_ns = to_ms * MS,
-						     .weight_ns = (to_ms - from_ms) * MS,
-						     .thread = 1,
-						     .stack = line("wait", 70),
-						     .kind = SAMPLE_OFFCPU,
-						     .reason = WAIT_GPU});
-	}
+	wait_in_driver(1, WAIT_FUTEX, 300, 360, JOB, 11);
+	wait_in_driver(1, WAIT_FUTEX, 360, 400, JOB, 12);
 	samples(other, 360, 400, line("submit", 80));
 	struct blame b = blame_it();
 	is_about(part(&b, BLAME_GPU, VIA_LOCK)->ns, 60, 0.01);
 	is_about(part(&b, BLAME_RUNS, VIA_LOCK)->ns, 40, 0.01);
 	done(&b);
-}
-
-static void wait_in_driver(uint32_t thread, uint8_t reason, uint64_t from_ms, uint64_t to_ms,
-			   uint32_t waker_pid)
-{
-	rec_put_wait(w, &(struct m_wait){.start_ns = from_ms * MS,
-					 .end_ns = to_ms * MS,
-					 .thread = thread,
-					 .waker_pid = waker_pid,
-					 .waker_tid = waker_pid,
-					 .reason = reason});
-	rec_put_sample(w, &(struct m_sample){.time_ns = to_ms * MS,
-					     .weight_ns = (to_ms - from_ms) * MS,
-					     .thread = thread,
-					     .stack = line("wait", 70),
-					     .kind = SAMPLE_OFFCPU,
-					     .reason = WAIT_GPU});
 }
 
 /* What the kernel knows for sure stays that, though the stack ends in the driver. */
@@ -361,10 +347,10 @@ static void the_driver_waits_for_more_than_the_gpu(void **state)
 	create();
 	samples(0, 0, 100, line("forward", 10));
 	samples(0, 200, 300, line("forward", 10));
-	wait_in_driver(0, WAIT_DISK, 300, 330, 0);
-	wait_in_driver(0, WAIT_STOPPED, 330, 350, 0);
-	wait_in_driver(0, WAIT_FUTEX, 350, 380, 99); /* by whom nothing is known of */
-	wait_in_driver(0, WAIT_POLL, 380, 400, 0);
+	wait_in_driver(0, WAIT_DISK, 300, 330, 0, 0);
+	wait_in_driver(0, WAIT_STOPPED, 330, 350, 0, 0);
+	wait_in_driver(0, WAIT_FUTEX, 350, 380, 99, 99); /* by whom nothing is known of */
+	wait_in_driver(0, WAIT_POLL, 380, 400, 0, 0);
 	struct blame b = blame_it();
 	is_about(part(&b, BLAME_DISK, VIA_ITSELF)->ns, 30, 0.01);
 	is_about(part(&b, BLAME_STOPPED, VIA_ITSELF)->ns, 20, 0.01);
