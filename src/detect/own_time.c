@@ -19,6 +19,7 @@ struct ended {
 };
 
 struct own_thread {
+	uint32_t pid;
 	VEC(struct ended) ended;
 };
 
@@ -47,7 +48,9 @@ static struct own_thread *thread_of(struct own_times *o, uint32_t pid, uint32_t 
 	if (map64_get(&o->at, key, &at))
 		return &o->threads.data[at];
 	map64_set(&o->at, key, o->threads.len);
-	return vec_push(&o->threads);
+	struct own_thread *ret = vec_push(&o->threads);
+	ret->pid = pid;
+	return ret;
 }
 
 static void put_together(struct own_thread *t)
@@ -61,10 +64,24 @@ static void put_together(struct own_thread *t)
 	t->ended.len = kept;
 }
 
+static double within_elsewhere(const struct own_times *o, const struct own_thread *but,
+			       const struct own_call *c)
+{
+	double ret = 0;
+	for (size_t i = 0; i < o->threads.len; i++) {
+		const struct own_thread *t = &o->threads.data[i];
+		if (t == but || t->pid != c->pid)
+			continue;
+		for (size_t j = t->ended.len; j && t->ended.data[j - 1].start_ns >= c->start_ns;)
+			ret += t->ended.data[--j].more_ns;
+	}
+	return ret;
+}
+
 double own_time_ns(struct own_times *o, const struct own_call *c)
 {
 	struct own_thread *t = thread_of(o, c->pid, c->tid);
-	double dur = (double)c->dur_ns, within = 0;
+	double dur = (double)c->dur_ns, within = c->waits ? within_elsewhere(o, t, c) : 0;
 	while (t->ended.len && t->ended.data[t->ended.len - 1].start_ns >= c->start_ns)
 		within += t->ended.data[--t->ended.len].more_ns;
 	if (t->ended.len >= ENDED_MOST)

@@ -6,6 +6,7 @@
  * long (pipeline/shim_ops.c). */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct own_times;
@@ -16,6 +17,7 @@ struct own_call {
 	uint32_t pid, tid;
 	uint64_t start_ns, dur_ns;
 	double usual_ns; /* NaN: nothing is known of it, and all its time is beyond what is usual */
+	bool waits;	 /* for other threads of the process: their calls in its time are in it */
 };
 /* Of a thread's calls in order of their ends. At least 0, at most what it took. */
 double own_time_ns(struct own_times *o, const struct own_call *c);

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "detect/learn.h"
 #include "detect/own_time.h"
@@ -16,6 +17,8 @@ struct event_reread {
 	struct event_reread_options o;
 	struct windows *windows; /* for keys, gaps and z alone */
 	struct own_times *own;
+	struct own_times *without_python; /* what a function of Python within an operator does is
+					   * work of that */
 	struct slow_calls *slow;
 	bool found;
 };
@@ -23,6 +26,7 @@ struct event_reread {
 static void begin(struct event_reread *m)
 {
 	m->own = own_times_new();
+	m->without_python = own_times_new();
 	m->windows = windows_new(
 		&(struct windows_options){.window_ns = m->o.window_ns,
 					  .late_ns = WINDOWS_NEVER,
@@ -35,6 +39,7 @@ static void end(struct event_reread *m)
 {
 	windows_free(m->windows);
 	own_times_free(m->own);
+	own_times_free(m->without_python);
 }
 
 void event_reread_free(struct event_reread *m)
@@ -76,6 +81,7 @@ static bool slow_call_of(const struct event_reread *m, const struct windows_even
 	usual_get(m->o.known->usual, e->key, usual, &gap);
 	*ret = (struct slow_call){.pid = e->pid,
 				  .function = (uint64_t)e->layer << 32 | key.function,
+				  .key = e->key,
 				  .end_ns = e->start_ns + e->dur_ns,
 				  .own_ns = own_ns,
 				  .usual = usual};
@@ -125,17 +131,28 @@ static void event(struct event_reread *m, const struct windows_event *e, double 
 		 known && judged && slow_calls_is(m->slow, &call));
 }
 
+/* A backward pass runs on threads of its own while it is waited for. */
+static bool is_backward(const struct detect_names *n, const struct m_call *c)
+{
+	const struct m_probe *p = n->probe(n->ctx, c->probe);
+	return p && !strcmp(n->string(n->ctx, p->role), "backward");
+}
+
 void event_reread_call(struct event_reread *m, const struct detect_names *n, const struct m_call *c)
 {
 	struct windows_event e;
 	if (!windows_call(m->windows, n, c, &e))
 		return;
-	event(m, &e,
-	      own_time_ns(m->own, &(struct own_call){.pid = e.pid,
-						     .tid = e.tid,
-						     .start_ns = e.start_ns,
-						     .dur_ns = e.dur_ns,
-						     .usual_ns = e.usual.usual_ns}));
+	struct own_call call = {.pid = e.pid,
+				.tid = e.tid,
+				.start_ns = e.start_ns,
+				.dur_ns = e.dur_ns,
+				.usual_ns = e.usual.usual_ns,
+				.waits = is_backward(n, c)};
+	double own_ns = own_time_ns(m->own, &call);
+	if (e.layer != DETECT_PYTHON)
+		own_ns = own_time_ns(m->without_python, &call);
+	event(m, &e, own_ns);
 }
 
 void event_reread_gpu_span(struct event_reread *m, const struct detect_names *n,

@@ -233,8 +233,11 @@ static void add_own(void *ctx, const struct visited_rows *rows)
 		if (!first || g->t->probes.data[c->probe].name_arg >= 0)
 			continue;
 		double own =
-			own_time_ns(g->own, &(struct own_call){first->pid, c->thread, c->start_ns,
-							       c->dur_ns, usual_of(g, first, c)});
+			own_time_ns(g->own, &(struct own_call){.pid = first->pid,
+							       .tid = c->thread,
+							       .start_ns = c->start_ns,
+							       .dur_ns = c->dur_ns,
+							       .usual_ns = usual_of(g, first, c)});
 		add_recent(g, first->pid, c, own);
 	}
 }

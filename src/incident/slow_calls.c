@@ -1,5 +1,5 @@
-/* slow_calls.c - how rare calls are, in steps of half the chance: of each function outside of
- * anomalies, and in each window of one. */
+/* slow_calls.c - how long calls took, in levels of the usual: of each key outside of anomalies, and
+ * in each window. */
 #include "incident/slow_calls.h"
 
 #include <math.h>
@@ -9,11 +9,13 @@
 #include "base/map64.h"
 #include "detect/windows.h"
 
-#define RARITIES	20	   /* -log2 of a chance, the last are as rare or rarer */
-#define LEAST_TRUE	0.9	   /* of the calls at the bound: the precision that is wanted */
-#define MODEL_CALLS	100.0	   /* that the model's chances count as, beside those that came */
-#define SHARE_OF_EFFECT 0.1	   /* of the least effect, that a function has to have lost */
-#define GROUPS_MOST	(1u << 20) /* 128 MB */
+#define LEVELS		28    /* of the time that calls took, below */
+#define RARITIES	40    /* -2 log2 of a chance, the last are as rare or rarer */
+#define LEAST_TRUE	0.9   /* of the calls beyond the bound: the precision that is wanted */
+#define PRIOR_CALLS	100.0 /* that function and model count as, beside the calls that came */
+#define SHARE_OF_EFFECT 0.1   /* of the least effect, that a function has to have lost */
+#define SHARE_OF_LOSS	0.2 /* of what slow calls of its function lose, that one has to have lost */
+#define CELLS_MOST	(1u << 20) /* 128 MB */
 /* Whatever others are: far out, and so much, where no least effect is asked for. */
 #define ALONE_Z	      8.0
 #define ALONE_LOST_NS 1000000.0
@@ -23,16 +25,29 @@ struct stretch {
 	uint64_t start_ns, end_ns;
 };
 
-struct rarities {
-	uint32_t calls[RARITIES];
+struct calls {
+	uint32_t of[LEVELS];
 };
 
-/* Calls of a function in a window of an anomaly. */
-struct group {
-	struct rarities of;
+struct key {
+	struct calls usual; /* outside of anomalies */
+	struct baseline model;
 	uint32_t function; /* its place */
+};
+
+/* Calls of a function in a window. */
+struct group {
+	uint32_t last;	 /* of its cells, + 1 */
+	double lost_ns;	 /* by all of them, less what some were quicker */
+	double least_ns; /* that a slow one lost */
+};
+
+/* Those of a key. */
+struct cell {
+	uint16_t of[LEVELS];
+	uint32_t key, group; /* their places */
+	uint32_t before;     /* the cell before it of its group, + 1 */
 	uint32_t slow_from;
-	double lost_ns; /* by all of them, less what some were quicker */
 };
 
 struct slow_calls {
@@ -40,10 +55,14 @@ struct slow_calls {
 	double least_ns;	       /* the least effect, of a window */
 	VEC(struct stretch) stretches; /* by process and time once a call has come */
 	bool joined;		       /* they are */
-	struct map64 function_at;      /* to place in usual */
-	VEC(struct rarities) usual;    /* outside of anomalies */
-	struct map64 group_at;	       /* hash of process, window and function to place */
+	struct map64 function_at;      /* to place in functions */
+	VEC(struct calls) functions;   /* of all their keys, outside of anomalies */
+	struct map64 key_at;
+	VEC(struct key) keys;
+	struct map64 group_at; /* hash of process, window and function to place */
 	VEC(struct group) groups;
+	struct map64 cell_at; /* hash of process, window and key to place */
+	VEC(struct cell) cells;
 };
 
 struct slow_calls *slow_calls_new(uint64_t window_ns, double least_effect)
@@ -57,10 +76,14 @@ struct slow_calls *slow_calls_new(uint64_t window_ns, double least_effect)
 void slow_calls_free(struct slow_calls *s)
 {
 	vec_free(&s->stretches);
-	vec_free(&s->usual);
+	vec_free(&s->functions);
+	vec_free(&s->keys);
 	vec_free(&s->groups);
+	vec_free(&s->cells);
 	map64_free(&s->function_at);
+	map64_free(&s->key_at);
 	map64_free(&s->group_at);
+	map64_free(&s->cell_at);
 	free(s);
 }
 
@@ -113,94 +136,181 @@ static bool is_in_anomaly(const struct slow_calls *s, const struct slow_call *c)
 	return last && last->pid == c->pid && c->end_ns < last->end_ns;
 }
 
-/* ---- how rare ---- */
+/* ---- how long ---- */
 
-static uint32_t rarity_of(const struct slow_call *c)
+/* Levels begin at ratios to the usual median whose logarithms are A x + B x^2: the first has all
+ * that is quicker than 1.04, the last what is 12.7 times as long and longer. */
+#define LEVEL_A 0.04
+#define LEVEL_B 0.002
+
+static double level_ratio(uint32_t level)
 {
-	double rarity = -log2(baseline_chance(c->usual, c->own_ns));
-	return rarity < RARITIES - 1 ? (uint32_t)rarity : RARITIES - 1;
+	return exp(level * (LEVEL_A + LEVEL_B * level));
 }
 
-static uint32_t function_of(struct slow_calls *s, const struct slow_call *c)
+static uint32_t level_of(const struct slow_call *c)
 {
-	uint64_t at = s->usual.len;
-	if (map64_get(&s->function_at, c->function, &at))
-		return (uint32_t)at;
-	map64_set(&s->function_at, c->function, at);
-	vec_push(&s->usual);
-	return (uint32_t)at;
+	double log_ratio = log(c->own_ns) - c->usual->log_median;
+	if (!(log_ratio > 0))
+		return 0;
+	double level =
+		(sqrt(LEVEL_A * LEVEL_A + 4 * LEVEL_B * log_ratio) - LEVEL_A) / (2 * LEVEL_B);
+	return (uint32_t)fmin(level, LEVELS - 1);
 }
 
-static uint64_t group_key(const struct slow_calls *s, const struct slow_call *c)
+/* The place of an id, which may be that of a new one: then *is_new. */
+static uint32_t place_of(struct map64 *at, uint64_t id, size_t len, bool *is_new)
+{
+	uint64_t place = len;
+	*is_new = !map64_get(at, id, &place);
+	if (*is_new)
+		map64_set(at, id, place);
+	return (uint32_t)place;
+}
+
+static uint32_t key_of(struct slow_calls *s, const struct slow_call *c)
+{
+	bool is_new;
+	uint32_t place = place_of(&s->key_at, c->key, s->keys.len, &is_new);
+	if (!is_new)
+		return place;
+	vec_push(&s->keys);
+	s->keys.data[place].model = *c->usual;
+	s->keys.data[place].function =
+		place_of(&s->function_at, c->function, s->functions.len, &is_new);
+	if (is_new)
+		vec_push(&s->functions);
+	return place;
+}
+
+static uint64_t in_window(const struct slow_calls *s, const struct slow_call *c, uint64_t id)
 {
 	uint64_t number = window_number(c->end_ns, s->window_ns);
-	return hash_u64(hash_u64(hash_u64(c->function) + c->pid) + number);
+	return hash_u64(hash_u64(hash_u64(id) + c->pid) + number);
 }
 
 /* NULL: there are too many. */
-static struct group *group_of(struct slow_calls *s, const struct slow_call *c)
+static struct cell *cell_of(struct slow_calls *s, const struct slow_call *c)
 {
-	uint64_t key = group_key(s, c), at = s->groups.len;
-	if (map64_get(&s->group_at, key, &at))
-		return &s->groups.data[at];
-	if (s->groups.len == GROUPS_MOST)
+	bool is_new;
+	uint64_t id = in_window(s, c, c->key), at;
+	if (map64_get(&s->cell_at, id, &at))
+		return &s->cells.data[at];
+	if (s->cells.len == CELLS_MOST)
 		return NULL;
-	map64_set(&s->group_at, key, at);
-	struct group *g = vec_push(&s->groups);
-	g->function = function_of(s, c);
-	return g;
+	uint32_t key = key_of(s, c);
+	uint32_t group =
+		place_of(&s->group_at, in_window(s, c, c->function), s->groups.len, &is_new);
+	if (is_new)
+		vec_push(&s->groups);
+	map64_set(&s->cell_at, id, s->cells.len);
+	struct cell *ret = vec_push(&s->cells);
+	*ret = (struct cell){.key = key, .group = group, .before = s->groups.data[group].last};
+	s->groups.data[group].last = (uint32_t)s->cells.len;
+	return ret;
 }
 
 void slow_calls_count(struct slow_calls *s, const struct slow_call *c)
 {
 	if (!s->joined)
 		join_stretches(s);
+	uint32_t level = level_of(c);
 	if (!is_in_anomaly(s, c)) {
-		uint32_t function = function_of(s, c);
-		s->usual.data[function].calls[rarity_of(c)]++;
-		return;
+		uint32_t at = key_of(s, c);
+		struct key *key = &s->keys.data[at];
+		key->usual.of[level]++;
+		s->functions.data[key->function].of[level]++;
 	}
-	struct group *g = group_of(s, c);
-	if (!g)
+	struct cell *cell = cell_of(s, c);
+	if (!cell)
 		return;
-	g->of.calls[rarity_of(c)]++;
-	g->lost_ns += c->own_ns - c->usual->usual_ns;
+	if (cell->of[level] < UINT16_MAX)
+		cell->of[level]++;
+	s->groups.data[cell->group].lost_ns += c->own_ns - c->usual->usual_ns;
 }
 
-static double sum(const struct rarities *r)
+/* ---- which ---- */
+
+/* The chance of each level and more among usual calls of a key: by those that came, beside what the
+ * whole function's were, and the model. */
+static void chances_of(const struct slow_calls *s, const struct key *k, double ret[LEVELS])
 {
-	double ret = 0;
-	for (uint32_t i = 0; i < RARITIES; i++)
-		ret += r->calls[i];
-	return ret;
+	const struct calls *function = &s->functions.data[k->function];
+	double median_ns = exp(k->model.log_median);
+	double all = 0, all_function = 0, beyond = 0, beyond_function = 0;
+	for (uint32_t i = 0; i < LEVELS; i++) {
+		all += k->usual.of[i];
+		all_function += function->of[i];
+	}
+	for (uint32_t i = LEVELS; i-- > 0;) {
+		beyond += k->usual.of[i];
+		beyond_function += function->of[i];
+		double model = i ? baseline_chance(&k->model, median_ns * level_ratio(i)) : 1;
+		double prior =
+			(beyond_function + PRIOR_CALLS * model) / (all_function + PRIOR_CALLS);
+		ret[i] = (beyond + PRIOR_CALLS * prior) / (all + PRIOR_CALLS);
+	}
+}
+
+static uint32_t rarity_of(double chance)
+{
+	return (uint32_t)fmin(fmax(-2 * log2(chance), 0), RARITIES - 1);
+}
+
+static double chance_of(uint32_t rarity)
+{
+	return exp2(-0.5 * rarity);
 }
 
 /* The bound at which slow ones are most, when each that would be beyond it of usual ones takes
- * those away that must stand against it. */
-static void find(struct group *g, const struct rarities *usual)
+ * those away that must stand against it; RARITIES: there are none. */
+static uint32_t bound_of(const double of[RARITIES])
 {
-	double all = sum(&g->of), all_usual = sum(usual) + MODEL_CALLS;
-	double beyond = 0, beyond_usual = 0, best = 0;
+	double all = 0, beyond = 0, best = 0;
+	uint32_t ret = RARITIES;
+	for (uint32_t i = 0; i < RARITIES; i++)
+		all += of[i];
 	for (uint32_t i = RARITIES; i-- > 0;) {
-		beyond += g->of.calls[i];
-		beyond_usual += usual->calls[i];
-		double chance = (beyond_usual + MODEL_CALLS * exp2(-(double)i)) / all_usual;
-		double slow = beyond - all * chance / (1 - LEAST_TRUE);
+		beyond += of[i];
+		double slow = beyond - all * chance_of(i) / (1 - LEAST_TRUE);
 		if (slow > best) {
 			best = slow;
-			g->slow_from = i;
+			ret = i;
 		}
+	}
+	return ret;
+}
+
+static void find(struct slow_calls *s, struct group *g)
+{
+	double chances[LEVELS], of[RARITIES] = {0}, slow = 0;
+	for (uint32_t at = g->last; at; at = s->cells.data[at - 1].before) {
+		const struct cell *c = &s->cells.data[at - 1];
+		chances_of(s, &s->keys.data[c->key], chances);
+		for (uint32_t i = 0; i < LEVELS; i++)
+			of[rarity_of(chances[i])] += c->of[i];
+	}
+	uint32_t bound = bound_of(of);
+	for (uint32_t i = bound; i < RARITIES; i++)
+		slow += of[i];
+	if (!(slow > 0))
+		return;
+	g->least_ns = g->lost_ns / slow * SHARE_OF_LOSS;
+	for (uint32_t at = g->last; at; at = s->cells.data[at - 1].before) {
+		struct cell *c = &s->cells.data[at - 1];
+		chances_of(s, &s->keys.data[c->key], chances);
+		while (c->slow_from && rarity_of(chances[c->slow_from - 1]) >= bound)
+			c->slow_from--;
 	}
 }
 
 void slow_calls_find(struct slow_calls *s)
 {
-	for (size_t i = 0; i < s->groups.len; i++) {
-		struct group *g = &s->groups.data[i];
-		g->slow_from = RARITIES;
-		if (g->lost_ns >= s->least_ns * SHARE_OF_EFFECT)
-			find(g, &s->usual.data[g->function]);
-	}
+	for (size_t i = 0; i < s->cells.len; i++)
+		s->cells.data[i].slow_from = LEVELS;
+	for (size_t i = 0; i < s->groups.len; i++)
+		if (s->groups.data[i].lost_ns >= s->least_ns * SHARE_OF_EFFECT)
+			find(s, &s->groups.data[i]);
 }
 
 /* Outside of anomalies too: it lost as much as makes an anomaly. */
@@ -215,6 +325,9 @@ bool slow_calls_is(const struct slow_calls *s, const struct slow_call *c)
 	uint64_t at;
 	if (is_slow_alone(s, c))
 		return true;
-	return is_in_anomaly(s, c) && map64_get(&s->group_at, group_key(s, c), &at) &&
-	       rarity_of(c) >= s->groups.data[at].slow_from;
+	if (!map64_get(&s->cell_at, in_window(s, c, c->key), &at))
+		return false;
+	const struct cell *cell = &s->cells.data[at];
+	return level_of(c) >= cell->slow_from &&
+	       c->own_ns - c->usual->usual_ns >= s->groups.data[cell->group].least_ns;
 }

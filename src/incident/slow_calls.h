@@ -1,10 +1,11 @@
 /* slow_calls.h - which calls were slow, each by its own time (own_time.h).
  *
- * How rare a call is among usual ones is told by its key's baseline, and corrected by what calls of
- * its function were outside of anomalies in the same recording. In a window of an anomaly, calls of
- * a function that are rarer than some bound are slow: the least bound at which, of those just
- * beyond it, nine in ten are more than usual ones would be. None is where all calls of the function
- * together lost so little of the window that nobody minds.
+ * How rare a call is, is told by how long calls of its key took outside of anomalies in the same
+ * recording, beside those of its function and the key's baseline where they were few. In a window,
+ * calls of a function that are rarer than some bound are slow: the bound beyond which most are more
+ * than ten times what usual ones would be, so that nine in ten are rightly told. None is where all
+ * calls of the function together lost so little of the window that nobody minds, and none that lost
+ * a small part of what slow ones of its function lose then.
  *
  * Knows no files: calls are counted, then asked for, in any order. */
 #pragma once
@@ -17,6 +18,7 @@
 struct slow_call {
 	uint32_t pid;
 	uint64_t function; /* with its layer */
+	uint32_t key;	   /* the function with what it works on */
 	uint64_t end_ns;
 	double own_ns;
 	const struct baseline *usual; /* of its key */

@@ -88,6 +88,20 @@ static void threads_are_apart(void **state)
 	assert_true(call_of(1, 100, 70, 30) == 30);
 }
 
+/* As a backward pass, whose nodes run on another thread. */
+static void what_is_waited_for_is_in_a_call(void **state)
+{
+	(void)state;
+	call_of(2, 50, 20, 10);
+	call_of(2, 110, 50, 10);
+	struct own_call c = {
+		.pid = 1, .tid = 1, .start_ns = 100, .dur_ns = 70, .usual_ns = 30, .waits = true};
+	assert_true(own_time_ns(own, &c) == 30);
+	c.pid = 2; /* none of its threads ran */
+	assert_true(own_time_ns(own, &c) == 70);
+	assert_true(call_of(2, 105, 60, 20) == 20); /* its calls are its still */
+}
+
 /* Of tens of thousands the sum is kept. */
 static void many_calls_in_one(void **state)
 {
@@ -111,6 +125,7 @@ int main(void)
 			quicker_calls_in_it_do_not_make_it_longer_than_it_was, begin, end),
 		cmocka_unit_test_setup_teardown(all_of_an_unknown_call_is_its_own, begin, end),
 		cmocka_unit_test_setup_teardown(threads_are_apart, begin, end),
+		cmocka_unit_test_setup_teardown(what_is_waited_for_is_in_a_call, begin, end),
 		cmocka_unit_test_setup_teardown(many_calls_in_one, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
