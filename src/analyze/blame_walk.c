@@ -78,20 +78,41 @@ static void walk_peer(const struct walker *k, uint32_t thread, uint64_t from_ns,
 
 /* ---- could run ---- */
 
+/* What another thread of its process ran of the job's Python in a time. Who had the CPU is known by
+ * its process alone. */
+static uint32_t python_beside(const struct blame_world *w, uint32_t thread, uint64_t from_ns,
+			      uint64_t to_ns)
+{
+	uint32_t pid = w->t->threads.data[thread].pid;
+	for (uint32_t i = 0; i < w->t->threads.len; i++) {
+		size_t n;
+		if (i == thread || w->t->threads.data[i].pid != pid)
+			continue;
+		const struct blame_sample *s = blame_samples_of(w, i, &n);
+		for (size_t at = blame_sample_from(s, n, from_ns); at < n && s[at].time_ns < to_ns;
+		     at++)
+			if (s[at].own != BLAME_NO_FRAME)
+				return s[at].own;
+	}
+	return BLAME_NO_FRAME;
+}
+
 static void no_cpu(const struct walker *k, const struct blame_wait *m, const struct way *way,
-		   uint64_t ns)
+		   uint64_t from_ns, uint64_t to_ns)
 {
 	uint64_t unused;
 	struct blame_owner o = owner_of(BLAME_NO_CPU, way, m->thread);
-	if (!ns)
+	if (from_ns >= to_ns)
 		return;
 	if (m->rival_pid && m->reason != WAIT_STOPPED) {
 		bool own = map64_get(&k->w->job, m->rival_pid, &unused);
 		o = owner_of(own ? BLAME_SIBLING : BLAME_RIVAL, way, UINT32_MAX);
 		o.pid = m->rival_pid;
 		o.name = m->rival;
+		if (m->rival_pid == k->w->t->threads.data[m->thread].pid)
+			o.frame = python_beside(k->w, m->thread, from_ns, to_ns);
 	}
-	k->found->owns(k->found->ctx, &o, ns);
+	k->found->owns(k->found->ctx, &o, to_ns - from_ns);
 }
 
 typedef void (*stretch_fn)(const struct walker *k, const void *arg, uint64_t from_ns,
@@ -323,7 +344,7 @@ static void wait(const struct walker *k, const struct blame_wait *m, uint64_t fr
 		split(k, &k->w->syncs, m->thread, from_ns, until_ns, wait_gpu, wait_no_gpu,
 		      &(struct waited){m, way});
 	if (to_ns > woken_ns)
-		no_cpu(k, m, way, to_ns - (woken_ns > from_ns ? woken_ns : from_ns));
+		no_cpu(k, m, way, woken_ns > from_ns ? woken_ns : from_ns, to_ns);
 }
 
 /* ---- running ---- */

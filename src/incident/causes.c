@@ -30,8 +30,10 @@
 #define CONFIDENCE_MOST 0.99
 #define GIL_SHARE	0.1 /* of the excess: of waits for Python's lock, and for the job's own CPUs */
 #define GIL_OF_OWN	0.02 /* of waits for its own threads: waits for one that ran Python */
-#define SAVES_SHARE	0.2  /* of waits for what was written: such are a checkpoint's */
-#define GONE_SHARE	0.3  /* of the usual time: what was done before is not done now */
+#define SAMPLED_OF_OWN                                                                             \
+	0.1		/* likewise: in which one was seen in Python; most are too short for it */
+#define SAVES_SHARE 0.2 /* of waits for what was written: such are a checkpoint's */
+#define GONE_SHARE  0.3 /* of the usual time: what was done before is not done now */
 
 /* ---- calls ---- */
 
@@ -128,7 +130,8 @@ static bool holds_gil(const struct evidence *e)
 	double own = causes_own_ready(e);
 	return causes_part_sum(e, owner_is_gil) > GIL_SHARE * evidence_excess(e) ||
 	       (own > GIL_SHARE * evidence_excess(e) &&
-		causes_part_sum(e, owner_runs_with_gil) > GIL_OF_OWN * own);
+		(causes_part_sum(e, owner_runs_with_gil) > GIL_OF_OWN * own ||
+		 causes_part_sum(e, owner_is_own_python) > SAMPLED_OF_OWN * own));
 }
 
 /* CPU time that a quota held back, beyond usual; NaN: that was not recorded. */

@@ -30,7 +30,9 @@ static void by_line(struct culprit *ret, enum cause c, const struct evidence *e)
 									   : owner_is_line;
 	const struct blame_part *p = causes_top_part(e, is);
 	if (!p || p->owner.frame == BLAME_NO_FRAME)
-		p = c == CAUSE_ALLOC_CHURN ? causes_top_part(e, owner_is_line) : NULL;
+		p = c == CAUSE_ALLOC_CHURN  ? causes_top_part(e, owner_is_line)
+		    : c == CAUSE_PYTHON_GIL ? causes_top_part(e, owner_is_own_python)
+					    : NULL;
 	if (!p || p->owner.frame == BLAME_NO_FRAME)
 		return;
 	ret->kind = CULPRIT_LINE;

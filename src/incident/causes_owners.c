@@ -92,6 +92,11 @@ bool owner_is_gil(const struct blame_owner *o)
 	return o->kind == BLAME_GIL || (o->via == VIA_GIL && !owner_is_ready(o));
 }
 
+bool owner_is_own_python(const struct blame_owner *o)
+{
+	return o->kind == BLAME_SIBLING && o->frame != BLAME_NO_FRAME;
+}
+
 bool owner_runs_with_gil(const struct blame_owner *o)
 {
 	return o->via == VIA_GIL && (o->kind == BLAME_RUNS || o->kind == BLAME_SPREAD);

@@ -26,6 +26,8 @@ bool owner_is_write(const struct blame_owner *o);
 bool owner_is_save(const struct blame_owner *o);
 bool owner_is_collector(const struct blame_owner *o);
 bool owner_is_gil(const struct blame_owner *o);
+/* Another thread of the process had the CPU, and ran Python. */
+bool owner_is_own_python(const struct blame_owner *o);
 /* Another thread that had Python's lock, and ran. */
 bool owner_runs_with_gil(const struct blame_owner *o);
 bool owner_is_lock(const struct blame_owner *o);

@@ -161,6 +161,32 @@ static struct blame blame_it(void)
 	return ret;
 }
 
+/* Of a process it is known by itself which of its threads had the CPU: who was seen running. */
+static void what_ran_on_its_own_cpu(void **state)
+{
+	(void)state;
+	create();
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+	samples(1, 310, 350, line("compute", 27));
+	samples(2, 350, 400, line("load", 3)); /* of another process */
+	ready(0, 300, 350, JOB);
+	ready(0, 350, 360, JOB);
+	ready(0, 360, 400, 8);
+	struct blame b = blame_it();
+	double seen = 0, all = 0;
+	for (size_t i = 0; i < b.parts.len; i++) {
+		const struct blame_part *p = &b.parts.data[i];
+		if (p->owner.kind != BLAME_SIBLING)
+			continue;
+		all += p->ns;
+		seen += p->owner.frame != BLAME_NO_FRAME ? p->ns : 0;
+	}
+	is_about(all, 100, 0.01);
+	is_about(seen, 50, 0.01);
+	done(&b);
+}
+
 static void who_had_the_cpu(void **state)
 {
 	(void)state;
@@ -845,6 +871,7 @@ int main(void)
 #define T(fn) cmocka_unit_test_setup_teardown(fn, NULL, NULL)
 	const struct CMUnitTest tests[] = {
 		T(who_had_the_cpu),
+		T(what_ran_on_its_own_cpu),
 		T(the_line_that_ran_longer),
 		T(all_lines_alike_are_none),
 		T(along_what_was_waited_for),

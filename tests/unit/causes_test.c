@@ -223,6 +223,23 @@ static void the_lock_on_a_shared_cpu(void **state)
 	is(CAUSE_CPU_CONTENTION);
 }
 
+/* Or it does not ask for it at all: it only wants to run, and who has the CPU runs Python. */
+static void own_python_on_a_shared_cpu(void **state)
+{
+	(void)state;
+	part(BLAME_SIBLING, VIA_ITSELF, 300, 7);
+	part(BLAME_SIBLING, VIA_ITSELF, 100, 7);
+	e.blame.parts.data[1].owner.frame = 3;
+	struct cause_found f = is(CAUSE_PYTHON_GIL);
+	assert_int_equal(f.culprit.kind, CULPRIT_LINE);
+	assert_int_equal(f.culprit.frame, 3);
+	e.blame.parts.data[0].ns = 1200 * MS; /* one in thirteen */
+	is(CAUSE_CPU_CONTENTION);
+	e.blame.parts.data[0] = e.blame.parts.data[1]; /* a child of the job, not its thread */
+	e.blame.parts.data[0].owner.pid = e.blame.parts.data[1].owner.pid = 8;
+	is(CAUSE_CPU_CONTENTION);
+}
+
 static void threads_of_its_own_are_contention_too(void **state)
 {
 	(void)state;
@@ -1127,6 +1144,7 @@ int main(void)
 		T(a_bystander_is_no_culprit),
 		T(the_lock_and_the_cpu_that_its_holder_takes),
 		T(the_lock_on_a_shared_cpu),
+		T(own_python_on_a_shared_cpu),
 		T(threads_of_its_own_are_contention_too),
 		T(operations_or_reads),
 		T(a_call_that_became_slower),
