@@ -38,6 +38,7 @@ struct blame_world {
 	const struct rec_tables *t;
 	VEC(struct blame_wait) waits;	       /* by thread, then start */
 	VEC(struct blame_sample) samples;      /* by thread, then time */
+	VEC(uint32_t) python;		       /* threads that were seen in Python */
 	struct map64 waits_of, samples_of;     /* thread -> first << 32 | number */
 	struct stretches syncs;		       /* by thread: calls that wait for the GPU, */
 	struct stretches collects, saves;      /* that collect garbage, that write a checkpoint */

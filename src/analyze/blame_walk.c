@@ -84,11 +84,12 @@ static uint32_t python_beside(const struct blame_world *w, uint32_t thread, uint
 			      uint64_t to_ns)
 {
 	uint32_t pid = w->t->threads.data[thread].pid;
-	for (uint32_t i = 0; i < w->t->threads.len; i++) {
+	for (size_t i = 0; i < w->python.len; i++) {
 		size_t n;
-		if (i == thread || w->t->threads.data[i].pid != pid)
+		uint32_t other = w->python.data[i];
+		if (other == thread || w->t->threads.data[other].pid != pid)
 			continue;
-		const struct blame_sample *s = blame_samples_of(w, i, &n);
+		const struct blame_sample *s = blame_samples_of(w, other, &n);
 		for (size_t at = blame_sample_from(s, n, from_ns); at < n && s[at].time_ns < to_ns;
 		     at++)
 			if (s[at].own != BLAME_NO_FRAME)

@@ -221,22 +221,25 @@ static uint64_t ran_ns(const struct blame_world *w, uint32_t thread, uint64_t fr
 	return ret;
 }
 
+static void list_python(struct blame_world *w, const bool *python)
+{
+	for (uint32_t k = 0; k < w->t->threads.len; k++)
+		if (python[k])
+			*vec_push(&w->python) = k;
+}
+
 /* Who asks for the interpreter's lock waits for a timer first, where its holder does not give it up
  * by itself: nobody ends that wait. It was for another thread that runs Python, if that ran then.
  */
 static void find_holders(struct blame_world *w, const bool *python)
 {
-	VEC(uint32_t) those = {0};
-	for (uint32_t k = 0; k < w->t->threads.len; k++)
-		if (python[k])
-			*vec_push(&those) = k;
 	for (size_t i = 0; i < w->waits.len; i++) {
 		struct blame_wait *m = &w->waits.data[i];
 		uint64_t length = m->woken_ns - m->start_ns, most = length / 2;
 		if (m->waker != UINT32_MAX || !for_lock(m) || !python[m->thread])
 			continue;
-		for (size_t k = 0; k < those.len; k++) {
-			uint32_t other = those.data[k];
+		for (size_t k = 0; k < w->python.len; k++) {
+			uint32_t other = w->python.data[k];
 			if (other == m->thread ||
 			    w->t->threads.data[other].pid != w->t->threads.data[m->thread].pid)
 				continue;
@@ -248,7 +251,6 @@ static void find_holders(struct blame_world *w, const bool *python)
 			m->for_gil = true;
 		}
 	}
-	vec_free(&those);
 }
 
 /* Which threads run Python at all, by their samples. */
@@ -632,6 +634,7 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 	join_slices(w, python);
 	join_polls(w);
 	find_network(w);
+	list_python(w, python);
 	find_holders(w, python);
 	free(python);
 	load_calls(w, s);
@@ -658,6 +661,7 @@ void blame_world_free(struct blame_world *w)
 		return;
 	vec_free(&w->waits);
 	vec_free(&w->samples);
+	vec_free(&w->python);
 	map64_free(&w->waits_of);
 	map64_free(&w->samples_of);
 	stretches_free(&w->syncs);
