@@ -14,8 +14,9 @@
 #define ENDED_MOST 1024
 
 struct ended {
-	uint64_t start_ns;
+	uint64_t start_ns, end_ns;
 	double more_ns; /* beyond what is usual; less than 0: it was quicker */
+	bool known;	/* what is usual for it */
 };
 
 struct own_thread {
@@ -58,22 +59,38 @@ static void put_together(struct own_thread *t)
 	struct ended *e = t->ended.data;
 	size_t half = t->ended.len / 2, kept = 0;
 	for (size_t i = 0; i + 1 < half; i += 2)
-		e[kept++] = (struct ended){e[i].start_ns, e[i].more_ns + e[i + 1].more_ns};
+		e[kept++] = (struct ended){.start_ns = e[i].start_ns,
+					   .end_ns = e[i + 1].end_ns,
+					   .more_ns = e[i].more_ns + e[i + 1].more_ns,
+					   .known = e[i].known && e[i + 1].known};
 	for (size_t i = half / 2 * 2; i < t->ended.len; i++)
 		e[kept++] = e[i];
 	t->ended.len = kept;
 }
 
-static double within_elsewhere(const struct own_times *o, const struct own_thread *but,
-			       const struct own_call *c)
+/* What calls of a thread lost in a time; of those that were put together a part. */
+static double lost_within(const struct own_thread *t, uint64_t from_ns, uint64_t to_ns)
+{
+	double ret = 0;
+	for (size_t i = t->ended.len; i && t->ended.data[i - 1].end_ns > from_ns; i--) {
+		const struct ended *e = &t->ended.data[i - 1];
+		uint64_t from = e->start_ns > from_ns ? e->start_ns : from_ns;
+		uint64_t to = e->end_ns < to_ns ? e->end_ns : to_ns;
+		if (e->known && from < to)
+			ret += e->more_ns * (double)(to - from) / (double)(e->end_ns - e->start_ns);
+	}
+	return ret;
+}
+
+/* By the one thread that lost most. */
+static double lost_elsewhere(const struct own_times *o, const struct own_thread *but,
+			     const struct own_call *c)
 {
 	double ret = 0;
 	for (size_t i = 0; i < o->threads.len; i++) {
 		const struct own_thread *t = &o->threads.data[i];
-		if (t == but || t->pid != c->pid)
-			continue;
-		for (size_t j = t->ended.len; j && t->ended.data[j - 1].start_ns >= c->start_ns;)
-			ret += t->ended.data[--j].more_ns;
+		if (t != but && t->pid == c->pid)
+			ret = fmax(ret, lost_within(t, c->start_ns, c->start_ns + c->dur_ns));
 	}
 	return ret;
 }
@@ -81,12 +98,15 @@ static double within_elsewhere(const struct own_times *o, const struct own_threa
 double own_time_ns(struct own_times *o, const struct own_call *c)
 {
 	struct own_thread *t = thread_of(o, c->pid, c->tid);
-	double dur = (double)c->dur_ns, within = c->waits ? within_elsewhere(o, t, c) : 0;
+	double dur = (double)c->dur_ns, within = c->waits ? lost_elsewhere(o, t, c) : 0;
 	while (t->ended.len && t->ended.data[t->ended.len - 1].start_ns >= c->start_ns)
 		within += t->ended.data[--t->ended.len].more_ns;
 	if (t->ended.len >= ENDED_MOST)
 		put_together(t);
-	*vec_push(&t->ended) =
-		(struct ended){c->start_ns, isnan(c->usual_ns) ? dur : dur - c->usual_ns};
+	bool known = !isnan(c->usual_ns);
+	*vec_push(&t->ended) = (struct ended){.start_ns = c->start_ns,
+					      .end_ns = c->start_ns + c->dur_ns,
+					      .more_ns = known ? dur - c->usual_ns : dur,
+					      .known = known};
 	return fmin(fmax(dur - within, 0), dur);
 }

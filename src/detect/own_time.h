@@ -17,7 +17,8 @@ struct own_call {
 	uint32_t pid, tid;
 	uint64_t start_ns, dur_ns;
 	double usual_ns; /* NaN: nothing is known of it, and all its time is beyond what is usual */
-	bool waits;	 /* for other threads of the process: their calls in its time are in it */
+	bool waits; /* for another thread of the process: what that one's calls lost is not its */
 };
-/* Of a thread's calls in order of their ends. At least 0, at most what it took. */
+/* Of a thread's calls in order of their ends; of those that are waited for as far as they came
+ * before. At least 0, at most what it took. */
 double own_time_ns(struct own_times *o, const struct own_call *c);

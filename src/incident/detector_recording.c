@@ -90,8 +90,7 @@ static void reread_events(struct reading *reading, const struct row_source *r)
 					       .from_ns = d->from_ns,
 					       .until_ns = d->until_ns,
 					       .window_ns = d->window_ns});
-	if (d->episodes.list.len)
-		recording_feed(r, &sink);
+	recording_feed(r, &sink);
 	event_reread_find(reading->reread);
 	recording_feed(r, &sink);
 	event_reread_free(reading->reread);

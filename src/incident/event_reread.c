@@ -19,6 +19,7 @@ struct event_reread {
 	struct own_times *own;
 	struct own_times *without_python; /* what a function of Python within an operator does is
 					   * work of that */
+	struct map64 is_backward;	  /* probe to whether it is */
 	struct slow_calls *slow;
 	bool found;
 };
@@ -46,6 +47,7 @@ void event_reread_free(struct event_reread *m)
 {
 	end(m);
 	slow_calls_free(m->slow);
+	map64_free(&m->is_backward);
 	free(m);
 }
 
@@ -132,10 +134,15 @@ static void event(struct event_reread *m, const struct windows_event *e, double 
 }
 
 /* A backward pass runs on threads of its own while it is waited for. */
-static bool is_backward(const struct detect_names *n, const struct m_call *c)
+static bool is_backward(struct event_reread *m, const struct detect_names *n, uint32_t probe)
 {
-	const struct m_probe *p = n->probe(n->ctx, c->probe);
-	return p && !strcmp(n->string(n->ctx, p->role), "backward");
+	uint64_t ret;
+	if (map64_get(&m->is_backward, probe, &ret))
+		return ret;
+	const struct m_probe *p = n->probe(n->ctx, probe);
+	ret = p && !strcmp(n->string(n->ctx, p->role), "backward");
+	map64_set(&m->is_backward, probe, ret);
+	return ret;
 }
 
 void event_reread_call(struct event_reread *m, const struct detect_names *n, const struct m_call *c)
@@ -147,9 +154,9 @@ void event_reread_call(struct event_reread *m, const struct detect_names *n, con
 				.tid = e.tid,
 				.start_ns = e.start_ns,
 				.dur_ns = e.dur_ns,
-				.usual_ns = e.usual.usual_ns,
-				.waits = is_backward(n, c)};
+				.usual_ns = e.usual.usual_ns};
 	double own_ns = own_time_ns(m->own, &call);
+	call.waits = is_backward(m, n, c->probe);
 	if (e.layer != DETECT_PYTHON)
 		own_ns = own_time_ns(m->without_python, &call);
 	event(m, &e, own_ns);

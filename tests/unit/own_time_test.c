@@ -102,6 +102,38 @@ static void what_is_waited_for_is_in_a_call(void **state)
 	assert_true(call_of(2, 105, 60, 20) == 20); /* its calls are its still */
 }
 
+static double pass(uint64_t start_ns, uint64_t dur_ns, double usual_ns)
+{
+	return own_time_ns(own, &(struct own_call){.pid = 1,
+						   .tid = 1,
+						   .start_ns = start_ns,
+						   .dur_ns = dur_ns,
+						   .usual_ns = usual_ns,
+						   .waits = true});
+}
+
+/* Of one thread, what was known, and no more than lay in it. */
+static void what_is_not_waited_for_is_not(void **state)
+{
+	(void)state;
+	call_of(2, 5000, 500, 100); /* after it */
+	call_of(3, 110, 90, NAN);
+	assert_true(pass(100, 100, 100) == 100);
+	for (uint32_t tid = 4; tid < 8; tid++)
+		call_of(tid, 1100, 100, 50);
+	assert_true(pass(1000, 400, 200) == 350);
+}
+
+/* Whose calls nothing is around, of which the older were put together. */
+static void what_is_waited_for_of_many_calls(void **state)
+{
+	(void)state;
+	for (uint64_t i = 0; i < 5000; i++)
+		call_of(2, i * 100, i == 4200 ? 1090 : 90, 90);
+	double ns = pass(400000, 101000, 100000);
+	assert_true(ns > 99900 && ns < 100100);
+}
+
 /* Of tens of thousands the sum is kept. */
 static void many_calls_in_one(void **state)
 {
@@ -126,6 +158,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(all_of_an_unknown_call_is_its_own, begin, end),
 		cmocka_unit_test_setup_teardown(threads_are_apart, begin, end),
 		cmocka_unit_test_setup_teardown(what_is_waited_for_is_in_a_call, begin, end),
+		cmocka_unit_test_setup_teardown(what_is_not_waited_for_is_not, begin, end),
+		cmocka_unit_test_setup_teardown(what_is_waited_for_of_many_calls, begin, end),
 		cmocka_unit_test_setup_teardown(many_calls_in_one, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

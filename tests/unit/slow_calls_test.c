@@ -300,6 +300,151 @@ static void a_long_stall_is_told_by_itself(void **state)
 	assert_int_equal(t.told_of[COPY], 1);
 }
 
+/* ---- of keys, processes and times of their own: a call each, made of its number ---- */
+
+struct one {
+	struct slow_call call;
+	bool delayed;
+};
+typedef struct one (*make_one)(size_t i);
+
+static struct told judge_ones(make_one make_it, size_t n, uint64_t from, uint64_t to)
+{
+	struct told ret = {.calls = n};
+	struct slow_calls *slow = slow_calls_new(SECOND, 0.1);
+	if (to)
+		slow_calls_anomaly(slow, PID, from * SECOND, to * SECOND);
+	for (size_t i = 0; i < n; i++) {
+		struct one o = make_it(i);
+		slow_calls_count(slow, &o.call);
+	}
+	slow_calls_find(slow);
+	for (size_t i = 0; i < n; i++) {
+		struct one o = make_it(i);
+		bool told = slow_calls_is(slow, &o.call);
+		ret.delayed += o.delayed;
+		ret.told += told;
+		ret.right += told && o.delayed;
+	}
+	slow_calls_free(slow);
+	return ret;
+}
+
+/* A usual one of a tenth of a millisecond to a second, by its number. */
+static double noisy(size_t i, double ns, double sigma)
+{
+	uint64_t of = i * 2654435761U + 1;
+	return ns * exp(sigma * random_normal(&of));
+}
+
+static struct baseline model_of(double ns, double sigma)
+{
+	return (struct baseline){.count = 500,
+				 .log_median = log(ns),
+				 .sigma = sigma,
+				 .usual_ns = (uint64_t)ns,
+				 .q99_ns = (uint64_t)(ns * exp(2.33 * sigma))};
+}
+
+static const struct baseline *hundred_us(void)
+{
+	static struct baseline ret;
+	ret = model_of(1e5, 0.05);
+	return &ret;
+}
+
+/* One shape of a function is slower than in the model, for good; of another some calls are delayed.
+ */
+static struct one two_shapes(size_t i)
+{
+	uint64_t second = i / 400;
+	bool second_shape = i % 2,
+	     delayed = second_shape && second >= 30 && second < 32 && i % 4 == 1;
+	double ns = noisy(i, second_shape ? 1e5 : 1.6e5, 0.05);
+	return (struct one){.call = {.pid = PID,
+				     .function = 1,
+				     .key = second_shape,
+				     .end_ns = second * SECOND + i % 400 * 1000000,
+				     .own_ns = delayed ? ns * 1.6 : ns,
+				     .usual = hundred_us()},
+			    .delayed = delayed};
+}
+
+static void shapes_of_a_function_are_apart(void **state)
+{
+	(void)state;
+	struct told t = judge_ones(two_shapes, 400 * 60, 0, 0);
+	assert_int_equal(t.delayed, 200);
+	assert_true(t.right >= 180);
+	assert_true((double)t.right >= 0.9 * (double)t.told);
+}
+
+/* One of sixteen processes is always half as slow again: that is usual for it. */
+static struct one many_processes(size_t i)
+{
+	uint32_t pid = i % 16;
+	double ns = noisy(i, 1e6, 0.05);
+	return (struct one){.call = {.pid = PID + pid,
+				     .function = 1,
+				     .end_ns = i * 1000000,
+				     .own_ns = pid ? ns : ns * 1.5,
+				     .usual = hundred_us()}};
+}
+
+static void processes_are_apart(void **state)
+{
+	(void)state;
+	struct told t = judge_ones(many_processes, 60000, 0, 0);
+	assert_true(t.told < 60);
+}
+
+static struct baseline of_test;
+static struct one one_a_second(size_t i)
+{
+	return (struct one){.call = {.pid = PID,
+				     .function = 1,
+				     .end_ns = i * SECOND,
+				     .own_ns = noisy(i, 3e8, 0.1),
+				     .usual = &of_test}};
+}
+
+/* A window in ten has a call that is as rare as one in ten. */
+static void few_calls_of_many_windows_are_not_told(void **state)
+{
+	(void)state;
+	of_test = model_of(3e8, 0.1);
+	struct told t = judge_ones(one_a_second, 3600, 0, 0);
+	assert_true(t.told <= 2);
+}
+
+#define SHAPES		  300
+#define SECONDS_OF_SHAPES 2000
+
+static struct one of_shapes(size_t i)
+{
+	uint64_t second = i / SHAPES;
+	bool slow = second >= SECONDS_OF_SHAPES - 20;
+	double ns = noisy(i, 1e5, 0.05);
+	return (struct one){.call = {.pid = PID,
+				     .function = i % 3,
+				     .key = i % SHAPES,
+				     .end_ns = second * SECOND + i % SHAPES * 1000000,
+				     .own_ns = slow ? ns * 6 : ns,
+				     .usual = hundred_us()},
+			    .delayed = slow};
+}
+
+/* More windows and shapes than are held at a time: those without losses make room. */
+static void long_recordings_have_slow_calls_too(void **state)
+{
+	(void)state;
+	struct told t = judge_ones(of_shapes, (size_t)SHAPES * SECONDS_OF_SHAPES,
+				   SECONDS_OF_SHAPES - 20, SECONDS_OF_SHAPES);
+	assert_int_equal(t.delayed, SHAPES * 20);
+	assert_true((double)t.right >= 0.99 * (double)t.delayed);
+	assert_true((double)t.right >= 0.9 * (double)t.told);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -311,6 +456,10 @@ int main(void)
 		cmocka_unit_test_setup(usual_calls_are_not_told, begin),
 		cmocka_unit_test_setup(delays_are_told_without_an_anomaly, begin),
 		cmocka_unit_test_setup(calls_that_lost_little_beside_slow_ones_are_not_told, begin),
+		cmocka_unit_test(shapes_of_a_function_are_apart),
+		cmocka_unit_test(processes_are_apart),
+		cmocka_unit_test(few_calls_of_many_windows_are_not_told),
+		cmocka_unit_test(long_recordings_have_slow_calls_too),
 		cmocka_unit_test_setup(a_long_stall_is_told_by_itself, begin),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
