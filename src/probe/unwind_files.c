@@ -1,6 +1,7 @@
 /* unwind_files.c - each file once, whoever maps it, by device and inode, size and time of its
  * last change. Files that are the same, as those of containers are, share their rules. Rules that
- * no process needs go when there is no room for others. */
+ * no process needs go after a minute, or when there is no room for others. Memory that they had is
+ * used for others, not given back to the kernel. */
 #include "probe/unwind_files.h"
 
 #include <bpf/bpf.h>
@@ -27,8 +28,10 @@
 
 #define FACTS_MS	  2000
 #define OWNER_NS	  30000000000ULL /* of files of one owner other than root, in sum */
-#define TABLE_MS	  20000		 /* of its own time; the largest of PyTorch takes a fifth */
-#define LAYOUTS_OF_STACKS PY_FRAMES_MAX	 /* py_layouts: the second half is ours */
+#define UNUSED_NS	  60000000000ULL /* until what nobody maps any more goes */
+#define AGE_NS		  10000000000ULL
+#define TABLE_MS	  20000		/* of its own time; the largest of PyTorch takes a fifth */
+#define LAYOUTS_OF_STACKS PY_FRAMES_MAX /* py_layouts: the second half is ours */
 
 /* What the mapping at an offset of the file shows: constant for each file. */
 struct shown {
@@ -48,6 +51,7 @@ struct unwind_file {
 	uint64_t key;
 	uint32_t table;
 	uint32_t refs;
+	uint64_t unused_ns;  /* since when there are none */
 	atomic_bool pending; /* its elf waits to be compiled */
 	struct rules *rules; /* NULL = none */
 	bool evicted;	     /* had rules, which others needed the room of */
@@ -81,6 +85,7 @@ struct unwind_files {
 	struct py_layout layouts[PY_FRAMES_MAX];
 	size_t to_load; /* files whose rules are to be compiled */
 	size_t next_reused;
+	uint64_t aged_ns;
 	struct unwinder_stats stats;
 };
 
@@ -417,7 +422,8 @@ void unwind_file_ref(struct unwind_file *f)
 
 void unwind_file_unref(struct unwind_file *f)
 {
-	f->refs--;
+	if (!--f->refs)
+		f->unused_ns = monotonic_ns();
 }
 
 bool unwind_file_bias(struct unwind_file *f, const struct proc_map *m, uint64_t *ret)
@@ -460,6 +466,24 @@ static bool evict(struct unwind_files *fs)
 		return true;
 	}
 	return false;
+}
+
+void unwind_files_age(struct unwind_files *fs)
+{
+	uint64_t now_ns = monotonic_ns();
+	if (now_ns - fs->aged_ns < AGE_NS)
+		return;
+	fs->aged_ns = now_ns;
+	for (size_t i = 0; i < fs->list.len; i++) {
+		struct unwind_file *f = fs->list.data[i];
+		if (f->refs || !f->rules || now_ns - f->unused_ns < UNUSED_NS)
+			continue;
+		unlist_inode(fs, f); /* first: programs find it there without a process */
+		take_rules_back(fs, f);
+		vec_free(&f->shown);
+		f->evicted = true;
+		fs->stats.given_back++;
+	}
 }
 
 static bool give_table(struct unwind_files *fs, struct unwind_file *f, struct rules *r)

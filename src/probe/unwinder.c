@@ -330,6 +330,7 @@ static void *work(void *arg)
 			loading = unwind_files_load(u->files);
 		}
 		collect_garbage(u);
+		unwind_files_age(u->files);
 		pthread_mutex_lock(&u->lock);
 		u->looking = 0;
 		u->loading = loading;
@@ -487,5 +488,6 @@ void unwinder_stats(struct unwinder *u, struct unwinder_stats *ret)
 {
 	pthread_mutex_lock(&u->lock);
 	*ret = u->stats;
+	ret->processes = u->sets_of.len;
 	pthread_mutex_unlock(&u->lock);
 }
