@@ -10,10 +10,18 @@ import time
 
 from agents import start_in
 from cgroups import cgroup2, make_cgroup
-from harness import BUILD, LIBTARGET, PUSH, expect, main, target, test
+from harness import BUILD, LIBTARGET, expect, main, skip, target, test
 
 TOOL = os.path.abspath(os.path.join(BUILD, "tests", "stacks_of_jobs"))
+INSIDE = os.path.abspath(os.path.join(BUILD, "libeacgm_calls.so"))
 PYTHON = "/usr/bin/python3"  # not a job: nothing of it is in the catalog
+CATALOG = """catalog: 1
+layer: torch
+libraries: ["libtarget.so*", "libinside_torture.so*"]
+probes:
+  - id: target.push
+    symbols: ["target_push", "_Z*t_v2_around_leaf*"]
+"""
 SPIN = "while True: pass"
 ENOUGH = 20  # samples
 FORKS = 60
@@ -55,10 +63,13 @@ while True: push(1)
 class Tracer:
     """The tool, on a control group of its own."""
 
-    def __init__(self, t, everyone=False):
+    def __init__(self, t, *options, everyone=False):
         self.t, self.group = t, make_cgroup(t, "stacks")
         level = os.path.relpath(self.group, cgroup2()).count("/") + 1
-        self.p = t.start([TOOL, self.group, level, int(everyone), PUSH], stdin=subprocess.PIPE,
+        catalog = t.path("catalog.yaml")
+        with open(catalog, "w") as f:
+            f.write(CATALOG)
+        self.p = t.start([TOOL, self.group, level, int(everyone), catalog, *options], stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, text=True)
         expect(self.p.stdout.readline() == "traces\n", "it traces")
 
@@ -220,6 +231,20 @@ def _(t):
     go(secret)
     t.wait_for(lambda: a.status()["published"] == 2, "the one that calls")
     a.wait_whole(secret.pid)
+    a.end()
+
+
+@test("jobs whose probes are inside of them, and none the kernel's, have whole stacks")
+def _(t):
+    if not os.access(INSIDE, os.R_OK) or not os.access(target("inside_job"), os.X_OK):
+        skip("%s, or its job, is not built" % INSIDE)
+    a = Tracer(t, INSIDE)
+    for n in 1, 2:  # the second finds files that are probed already
+        job = a.run("env", "LD_PRELOAD=" + INSIDE, target("inside_job"), "until", "1000000",
+                    t.path("job-%d" % n))
+        a.wait_whole(job.pid)
+        told = a.status()
+        expect((told["published"], told["calls"]) == (n, 0) and told["inside"] > 0, told)
     a.end()
 
 

@@ -1,14 +1,16 @@
 /* stacks_of_jobs.c - traces a control group as an agent does, whose stacks are of jobs alone, and
  * tells what that takes and how stacks end. Judges nothing.
  *
- *   usage: stacks_of_jobs CGROUP LEVEL EVERYONE PROBE
+ *   usage: stacks_of_jobs CGROUP LEVEL EVERYONE CATALOG [INSIDE]
  *
- * CGROUP: its folder, LEVEL as the kernel counts. EVERYONE: 1 = stacks are of all processes. PROBE
- * as
- * `--probe` has it. For each line of its input it prints one of JSON: how often mappings were read
- * (scans), how many processes are published, how many files got rules (files) and had them taken
- * back (given_back), how many calls came, and of each process how many samples have whole stacks,
- * and how many have not. It ends with its input. Needs root.
+ * CGROUP is a folder, LEVEL how deep, as the kernel counts, CATALOG a file. EVERYONE: 1 = stacks
+ * are of all processes. INSIDE: libeacgm_calls.so; probes are inside of who has loaded it.
+ *
+ * For each line of its input it prints one of JSON: how often mappings were read (scans), how many
+ * processes are published, how many files got rules (files) and had them taken back (given_back),
+ * how many calls the kernel told, how many functions have their probe inside (inside), and of each
+ * process how many samples have whole stacks, and how many have not. It ends with its input. Needs
+ * root.
  *
  * links: probe symbolize parser base */
 #include <errno.h>
@@ -59,6 +61,12 @@ static int on_record(void *ctx, void *record, size_t len)
 	return 0;
 }
 
+static void on_note(void *ctx, const char *subject, const char *reason)
+{
+	(void)ctx;
+	fprintf(stderr, "# %s: %s\n", subject, reason);
+}
+
 static void start_tracer(struct seen *seen, char **argv)
 {
 	static struct catalog catalog;
@@ -66,7 +74,7 @@ static void start_tracer(struct seen *seen, char **argv)
 	struct err e = {0};
 	if (stat(argv[1], &group))
 		fail(argv[1], strerror(errno));
-	if (catalog_add_spec(&catalog, argv[4], &e))
+	if (catalog_load_file(&catalog, argv[4], &e))
 		fail(argv[4], e.msg);
 	struct tracer_options opts = {.catalog = &catalog,
 				      .layers = ~0u,
@@ -74,7 +82,9 @@ static void start_tracer(struct seen *seen, char **argv)
 				      .cgroup_level = (uint32_t)atoi(argv[2]),
 				      .jobs_alone = !atoi(argv[3]),
 				      .sample_hz = HZ,
-				      .without_guard = true};
+				      .inside = argv[5],
+				      .without_guard = true,
+				      .events = {.on_note = on_note}};
 	if (tracer_open(&seen->tracer, &opts, &e) ||
 	    tracer_set_drain(seen->tracer, on_record, seen, &e))
 		fail("cannot trace", e.msg);
@@ -112,9 +122,10 @@ static void tell(struct seen *seen)
 	struct tracer_stats st;
 	tracer_stats(seen->tracer, &st);
 	printf("{\"scans\": %" PRIu64 ", \"published\": %" PRIu64 ", \"files\": %" PRIu64
-	       ", \"given_back\": %" PRIu64 ", \"calls\": %" PRIu64 ", \"samples\": {",
+	       ", \"given_back\": %" PRIu64 ", \"calls\": %" PRIu64 ", \"inside\": %" PRIu64
+	       ", \"samples\": {",
 	       st.scans, st.unwinder.processes, st.unwinder.files, st.unwinder.given_back,
-	       seen->calls);
+	       seen->calls, st.places_inside);
 	tell_samples(seen);
 	printf("}}\n");
 	fflush(stdout);
@@ -146,8 +157,8 @@ static void follow(struct seen *seen)
 int main(int argc, char **argv)
 {
 	struct seen seen = {0};
-	if (argc != 5)
-		fail("usage", "stacks_of_jobs CGROUP LEVEL EVERYONE PROBE");
+	if (argc != 5 && argc != 6)
+		fail("usage", "stacks_of_jobs CGROUP LEVEL EVERYONE CATALOG [INSIDE]");
 	start_tracer(&seen, argv);
 	puts("traces");
 	fflush(stdout);
