@@ -252,7 +252,8 @@ static int start_unwinder(struct tracer *t, struct err *e)
 	};
 	struct unwinder_listener listener = {.table = t->opts.events.on_table,
 					     .ctx = t->opts.events.ctx};
-	int rc = unwinder_start(&t->unwinder, &maps, &listener, t->parser_host, e);
+	int rc = unwinder_start(&t->unwinder, &maps, &listener, t->parser_host, t->opts.jobs_alone,
+				e);
 	struct epoll_event readable = {.events = EPOLLIN};
 	if (!rc)
 		epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, unwinder_fd(t->unwinder), &readable);

@@ -95,10 +95,8 @@ void tracer_note(struct tracer *t, const char *subject, const char *reason);
 void tracer_file_path(const struct probed_file *f, char ret[32]);
 
 /* scan.c: what processes have mapped. held: as soon as can be, and the task that waits with this
- * number (0: none) is answered; soon: together with what follows; asked: likewise, by a program
- * that has to walk its stack; forget: it ended, or runs another program. go_on: whatever can be
- * done now.
- */
+ * number (0: none) is answered; soon: together with what follows; asked: likewise, by who walks its
+ * stack; forget: it ended, or runs another program. go_on: whatever can be done now. */
 struct scans;
 struct scans *scans_new(int epoll_fd);
 void scans_free(struct scans *ss, struct files *fs);

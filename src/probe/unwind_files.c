@@ -1,7 +1,7 @@
 /* unwind_files.c - each file once, whoever maps it, by device and inode, size and time of its
  * last change. Files that are the same, as those of containers are, share their rules. Rules that
- * no process needs go after a minute, or when there is no room for others. Memory that they had is
- * used for others, not given back to the kernel. */
+ * no process needs go when there is no room for others, and by age where that is asked for. The
+ * kernel keeps the memory that they had, for others. */
 #include "probe/unwind_files.h"
 
 #include <bpf/bpf.h>
@@ -86,8 +86,22 @@ struct unwind_files {
 	size_t to_load; /* files whose rules are to be compiled */
 	size_t next_reused;
 	uint64_t aged_ns;
+	VEC(struct rules *) leaving; /* nobody finds them any more, but may be reading them */
 	struct unwinder_stats stats;
 };
+
+static void drop_rules(struct unwind_files *fs, struct rules *r)
+{
+	unwind_pool_give(fs->maps.pool, r->at, r->words);
+	free(r);
+}
+
+static void drop_leaving(struct unwind_files *fs)
+{
+	for (size_t i = 0; i < fs->leaving.len; i++)
+		drop_rules(fs, fs->leaving.data[i]);
+	fs->leaving.len = 0;
+}
 
 static void give_rules(struct unwind_files *fs, struct unwind_file *f)
 {
@@ -95,8 +109,7 @@ static void give_rules(struct unwind_files *fs, struct unwind_file *f)
 	f->rules = NULL;
 	if (!r || --r->files)
 		return;
-	unwind_pool_give(fs->maps.pool, r->at, r->words);
-	free(r);
+	drop_rules(fs, r);
 }
 
 struct unwind_files *unwind_files_new(const struct unwinder_maps *maps,
@@ -125,6 +138,8 @@ void unwind_files_free(struct unwind_files *fs)
 		give_rules(fs, f);
 		free(f);
 	}
+	drop_leaving(fs);
+	vec_free(&fs->leaving);
 	elf_file_close(fs->vdso);
 	parser_free(fs->parser);
 	parser_free(fs->compiler);
@@ -356,10 +371,16 @@ static void open_file(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
 	atomic_store(&f->pending, true);
 }
 
-static void take_rules_back(struct unwind_files *fs, struct unwind_file *f)
+/* From now on nobody finds its rules. */
+static void hide_rules(struct unwind_files *fs, const struct unwind_file *f)
 {
 	struct unwind_table_ref none = {0};
 	bpf_map_update_elem(fs->maps.tables, &f->table, &none, BPF_ANY);
+}
+
+static void take_rules_back(struct unwind_files *fs, struct unwind_file *f)
+{
+	hide_rules(fs, f);
 	give_rules(fs, f);
 }
 
@@ -457,6 +478,10 @@ const struct unwind_python *unwind_file_python(const struct unwind_file *f)
 /* Takes back the rules of a file that no process maps; false when there is none. */
 static bool evict(struct unwind_files *fs)
 {
+	if (fs->leaving.len) {
+		drop_leaving(fs);
+		return true;
+	}
 	for (size_t i = 0; i < fs->list.len; i++) {
 		struct unwind_file *f = fs->list.data[i];
 		if (f->refs || !f->rules)
@@ -468,21 +493,31 @@ static bool evict(struct unwind_files *fs)
 	return false;
 }
 
+/* Programs find a file by its inode too, without a process: one may be walking by these rules. */
+static void let_go(struct unwind_files *fs, struct unwind_file *f)
+{
+	unlist_inode(fs, f);
+	hide_rules(fs, f);
+	if (!--f->rules->files)
+		*vec_push(&fs->leaving) = f->rules;
+	f->rules = NULL;
+	vec_free(&f->shown);
+	f->evicted = true;
+	fs->stats.given_back++;
+}
+
 void unwind_files_age(struct unwind_files *fs)
 {
 	uint64_t now_ns = monotonic_ns();
 	if (now_ns - fs->aged_ns < AGE_NS)
 		return;
 	fs->aged_ns = now_ns;
+	drop_leaving(fs); /* of ten seconds ago */
 	for (size_t i = 0; i < fs->list.len; i++) {
 		struct unwind_file *f = fs->list.data[i];
 		if (f->refs || !f->rules || now_ns - f->unused_ns < UNUSED_NS)
 			continue;
-		unlist_inode(fs, f); /* first: programs find it there without a process */
-		take_rules_back(fs, f);
-		vec_free(&f->shown);
-		f->evicted = true;
-		fs->stats.given_back++;
+		let_go(fs, f);
 	}
 }
 

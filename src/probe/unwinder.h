@@ -52,8 +52,9 @@ struct unwinder;
 
 struct parser_host;
 
+/* ages: rules of files that nobody has mapped for long go, and come again when they are mapped. */
 int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps,
-		   const struct unwinder_listener *listener, struct parser_host *host,
+		   const struct unwinder_listener *listener, struct parser_host *host, bool ages,
 		   struct err *e);
 void unwinder_stop(struct unwinder *u);
 
