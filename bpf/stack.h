@@ -297,7 +297,7 @@ __noinline int enter_frame(struct rec_stack *r)
 		at = st->regs[UNWIND_RIP] - 1;
 	int end = find_mapping(r, at);
 	if (end) {
-		ask_for_mappings(r->tgid);
+		ask_for_mappings(r);
 		if (r->frames == r->kernel)
 			push_frame(r, at);
 		return stack_fails(r, end);
@@ -443,7 +443,7 @@ __noinline int stack_walk(struct rec_stack *r)
 	struct unwind_process *p = bpf_map_lookup_elem(&unwind_processes, &tgid);
 	r->state.process = p ? *p : no_process;
 	if (!p)
-		ask_for_mappings(tgid);
+		ask_for_mappings(r);
 	r->state.returns = (__u64)BPF_CORE_READ(task, utask, return_instances);
 	struct xol_area *area = BPF_CORE_READ(task, mm, uprobes_state.xol_area);
 	r->state.trampoline = area ? BPF_CORE_READ(area, vaddr) : 0;

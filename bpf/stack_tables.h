@@ -211,10 +211,24 @@ struct {
 	__type(value, struct asked);
 } asked_for SEC(".maps");
 
+/* Where stacks are of jobs alone, most processes are published on purpose never. One that was, or
+ * that makes traced calls, is to be. */
+static __always_inline bool is_job(const struct rec_stack *r)
+{
+	__u32 tgid = r->tgid;
+	if (!stacks_of_jobs || r->state.process.owner || bpf_map_lookup_elem(&callers, &tgid))
+		return true;
+	__u8 *target = bpf_map_lookup_elem(&targets, &tgid);
+	return target && *target & TARGET_TELLS_INSIDE;
+}
+
 /* Has a process's mappings read again: less and less often where that does not help, as with code
  * that is made and thrown away. */
-static __always_inline void ask_for_mappings(__u32 tgid)
+static __always_inline void ask_for_mappings(const struct rec_stack *of)
 {
+	__u32 tgid = of->tgid;
+	if (!is_job(of))
+		return;
 	struct asked *known = bpf_map_lookup_elem(&asked_for, &tgid);
 	struct asked now = {.time_ns = bpf_ktime_get_ns()};
 	if (known) {

@@ -14,6 +14,7 @@
 #define PY_LAYOUTS_MAX	(2 * PY_FRAMES_MAX) /* those of probes, and those of stacks */
 #define ANSWER_SLOTS	1024
 #define KNOWN_FILES_MAX 16384
+#define CALLERS_MAX	16384
 
 /* ---- set before load; dead branches vanish at verification ---- */
 const volatile bool target_all;	    /* every process */
@@ -27,6 +28,7 @@ const volatile __u64 granted_most_ns; /* while user space works on a file of the
 const volatile bool tells_inside;     /* targets may tell their calls themselves */
 const volatile bool counts_hits;      /* how often each probe is come by: hits.h */
 const volatile bool wakes_reader;     /* who empties the rings rests until one is half full */
+const volatile bool stacks_of_jobs;   /* who can make no traced call is not unwound for */
 
 /* ---- written by user space while running ---- */
 __u32 mode_of_layer[LAYERS_MAX];   /* enum trace_mode */
@@ -169,6 +171,7 @@ struct thread_state {
 	__u32 exclusions; /* as of when is_excluded was looked up */
 	bool is_excluded;
 	bool tells_inside; /* likewise: TARGET_TELLS_INSIDE */
+	bool called;	   /* its process is in callers */
 	__u8 layer_open[LAYERS_MAX];
 	struct open_call open[MAX_OPEN_CALLS];
 };
@@ -181,6 +184,16 @@ struct {
 	__type(key, int);
 	__type(value, struct thread_state);
 } threads SEC(".maps");
+
+/* Where stacks are of jobs alone: processes that made a traced call since they executed their
+ * program, whatever user space knows of them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, CALLERS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32); /* tgid */
+	__type(value, __u8);
+} callers SEC(".maps");
 
 static __always_inline void count_loss(__u32 cause)
 {
@@ -219,6 +232,20 @@ static __always_inline bool is_followed(__u32 tgid)
 		       : bpf_task_storage_get(map, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);       \
 	})
 
+static __always_inline void note_caller(struct thread_state *st)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	__u8 yes = 1;
+	bpf_map_update_elem(&callers, &tgid, &yes, BPF_ANY);
+	st->called = true;
+}
+
+static __always_inline void forget_caller(__u32 tgid)
+{
+	if (stacks_of_jobs)
+		bpf_map_delete_elem(&callers, &tgid);
+}
+
 /* The state of the current thread; NULL when it is not a target. Made on first use. */
 static __always_inline struct thread_state *thread_enter(void)
 {
@@ -247,6 +274,8 @@ static __always_inline struct thread_state *thread_enter(void)
 		st->depth = 0;
 		__builtin_memset(st->layer_open, 0, sizeof(st->layer_open));
 	}
+	if (stacks_of_jobs && !st->called)
+		note_caller(st);
 	return st;
 }
 

@@ -102,7 +102,10 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 	struct thread_state *st = bpf_task_storage_get(
 		&threads, (struct task_struct *)bpf_get_current_task_btf(), 0, 0);
 	if (st && st->epoch == epoch && !frozen && !calls_closed)
-		drop_all(st);			    /* the frames went with the old program */
+		drop_all(st); /* the frames went with the old program */
+	if (st)
+		st->called = false;
+	forget_caller(tgid);
 	bpf_map_delete_elem(&hold_accounts, &tgid); /* another program, other mappings */
 	__u8 *target = bpf_map_lookup_elem(&targets, &tgid);
 	if (target && *target & TARGET_TELLS_INSIDE) {
@@ -133,6 +136,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	if (dead) {
 		bpf_map_delete_elem(&excluded, &tgid);
 		bpf_map_delete_elem(&hold_accounts, &tgid);
+		forget_caller(tgid);
 		emit_task(REC_EXIT, task, 0, true, TASK_UNKNOWN);
 		bpf_map_delete_elem(&targets, &tgid);
 	}

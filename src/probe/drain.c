@@ -30,7 +30,7 @@ static void follow_files(struct tracer *t, const struct rec_task *task)
 			scan_held(t, pid, 0);
 		break;
 	case REC_STALE:
-		scan_soon(t, pid);
+		scan_asked(t, pid);
 		break;
 	case REC_FORK:
 		scan_forked(t, (pid_t)task->parent_tgid, pid);

@@ -41,6 +41,12 @@ void files_alias(struct files *fs, uint64_t device, uint64_t inode, struct probe
 	*vec_push(&f->keys) = key;
 }
 
+/* What was planned is in groups once the file is probed; one that hides its unwinder never is. */
+bool files_has_probes(const struct probed_file *f)
+{
+	return f->groups.len || (f->facts.plan.sites.len && !f->facts.hides_unwinder);
+}
+
 void files_use(struct files *fs, struct probed_file *f)
 {
 	fs->unused -= !f->users;

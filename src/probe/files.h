@@ -71,6 +71,10 @@ struct probed_file *files_add(struct files *fs, uint64_t device, uint64_t inode,
 /* Makes another device and inode number name a known file. */
 void files_alias(struct files *fs, uint64_t device, uint64_t inode, struct probed_file *f);
 
+/* Whether something of the catalog is in the file: whoever maps it can make traced calls, told by
+ * the kernel or inside of it. False until the file was read. */
+bool files_has_probes(const struct probed_file *f);
+
 void files_use(struct files *fs, struct probed_file *f);
 void files_unuse(struct files *fs, struct probed_file *f);
 

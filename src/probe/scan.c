@@ -60,6 +60,7 @@ void scans_free(struct scans *ss, struct files *fs)
 	map64_free(&ss->spent_ns);
 	map64_free(&ss->cost_ns);
 	map64_free(&ss->payer);
+	map64_free(&ss->asked);
 	close(ss->timer);
 	free(ss);
 }
@@ -171,6 +172,25 @@ static void remember(struct tracer *t, const struct scan *s)
 	targets_set(&t->targets, &t->files, s->pid, &files);
 }
 
+/* Where stacks are of jobs alone, files that only others map would take memory for nothing. Whoever
+ * was asked for makes traced calls, whatever is known of its files. */
+static bool wants_stacks(const struct tracer *t, pid_t pid)
+{
+	uint64_t ignored;
+	return !t->opts.jobs_alone || targets_probed(&t->targets, pid) ||
+	       map64_get(&t->scans->asked, (uint64_t)pid, &ignored);
+}
+
+static void tell_unwinder(struct tracer *t, struct scan *s)
+{
+	if (!t->unwinder)
+		return;
+	if (wants_stacks(t, s->pid))
+		unwinder_look(t->unwinder, s->pid, &s->maps);
+	else
+		unwinder_forget(t->unwinder, s->pid); /* it may have been one before */
+}
+
 /* Before the first call is seen: names are looked up by them. What an older scan of the process has
  * found, and had to wait for, is not the newest any more. */
 static void tell(struct tracer *t, struct scan *s)
@@ -182,8 +202,7 @@ static void tell(struct tracer *t, struct scan *s)
 	if (!s->outdated) {
 		tell_maps(t, s);
 		remember(t, s);
-		if (t->unwinder)
-			unwinder_look(t->unwinder, s->pid, &s->maps);
+		tell_unwinder(t, s);
 	}
 	s->told = true;
 	s->until_ns = monotonic_ns() + SETTLE_NS; /* that its files took to read is not of it */
@@ -291,9 +310,11 @@ int scan_begin(struct tracer *t, pid_t pid, uint64_t sequence, struct err *e)
 	*s = (struct scan){.pid = pid, .sequence = sequence, .seen_ns = realtime_ns()};
 	int rc = proc_code_read("/proc", pid, &s->maps, e);
 	if (rc) {
+		map64_del(&t->scans->asked, (uint64_t)pid);
 		free(s);
 		return rc;
 	}
+	t->scans_begun++;
 	map64_set(&t->scans->cost_ns, (uint64_t)pid, own_cpu_ns() - began_ns);
 	scan_list_files(t, s);
 	/* it brought a file, and waits for that; or for what is under way, where nobody makes us
@@ -348,17 +369,27 @@ void scan_soon(struct tracer *t, pid_t pid)
 	look_later(t->scans, pid, monotonic_ns() + wait_ns);
 }
 
+void scan_asked(struct tracer *t, pid_t pid)
+{
+	if (t->opts.jobs_alone)
+		map64_set(&t->scans->asked, (uint64_t)pid, 1);
+	scan_soon(t, pid);
+}
+
 void scan_forked(struct tracer *t, pid_t parent, pid_t child)
 {
-	uint64_t cost_ns;
+	uint64_t cost_ns, asked;
+	bool published = t->unwinder && unwinder_forked(t->unwinder, child);
 	bool told = targets_forked(&t->targets, &t->files, parent, child);
 	map64_set(&t->scans->payer, (uint64_t)child, payer_of(t->scans, parent));
 	if (t->insider)
 		inside_forked(t, parent, child);
 	if (map64_get(&t->scans->cost_ns, (uint64_t)parent, &cost_ns))
 		map64_set(&t->scans->cost_ns, (uint64_t)child, cost_ns);
+	if (map64_get(&t->scans->asked, (uint64_t)parent, &asked))
+		map64_set(&t->scans->asked, (uint64_t)child, asked);
 	/* what is published was told before: names are found by that */
-	if ((t->unwinder && !unwinder_forked(t->unwinder, child)) || !told)
+	if (!told || (t->unwinder && !published && wants_stacks(t, child)))
 		scan_soon(t, child);
 }
 
@@ -372,6 +403,7 @@ void scan_forget(struct tracer *t, pid_t pid)
 		ss->list.data[i]->done |= ss->list.data[i]->pid == pid;
 	map64_del(&ss->cost_ns, (uint64_t)pid);
 	map64_del(&ss->payer, (uint64_t)pid);
+	map64_del(&ss->asked, (uint64_t)pid);
 	targets_ended(&t->targets, &t->files, pid);
 	if (t->insider)
 		inside_forget(t, pid);

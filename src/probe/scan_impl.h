@@ -33,6 +33,7 @@ struct scans {
 	struct map64 spent_ns; /* pid -> in this second, for its mappings and its children's */
 	struct map64 payer;    /* pid -> whose child it is, until it executes another program */
 	struct map64 cost_ns;  /* pid -> of the last reading of them */
+	struct map64 asked;    /* pids that a program asked for, until they execute another one */
 	uint64_t second_ns;
 	uint64_t pressed_ns; /* since when; 0 = not */
 	bool under_way;	     /* scans_go_on runs */

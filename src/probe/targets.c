@@ -16,6 +16,15 @@ bool targets_has(const struct targets *ts, pid_t pid, const struct probed_file *
 	return false;
 }
 
+bool targets_probed(const struct targets *ts, pid_t pid)
+{
+	const mapped_files_t *list = files_of(ts, pid);
+	for (size_t i = 0; list && i < list->len; i++)
+		if (files_has_probes(list->data[i]))
+			return true;
+	return false;
+}
+
 void targets_ended(struct targets *ts, struct files *fs, pid_t pid)
 {
 	mapped_files_t *list = files_of(ts, pid);

@@ -18,5 +18,7 @@ void targets_set(struct targets *ts, struct files *fs, pid_t pid, mapped_files_t
 /* A child has what its parent had; false where that is not known. */
 bool targets_forked(struct targets *ts, struct files *fs, pid_t parent, pid_t child);
 bool targets_has(const struct targets *ts, pid_t pid, const struct probed_file *f);
+/* Whether one of its files has probes; false where it is not known. */
+bool targets_probed(const struct targets *ts, pid_t pid);
 void targets_ended(struct targets *ts, struct files *fs, pid_t pid);
 void targets_free(struct targets *ts);

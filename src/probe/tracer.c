@@ -72,6 +72,11 @@ static void choose_programs(struct tracer *t, bool can_hold)
 		bpf_map__set_max_entries(b->maps.stacks_seen, t->opts.stacks_seen);
 }
 
+static bool takes_stacks(const struct tracer *t)
+{
+	return t->opts.stacks || t->opts.sample_hz || t->opts.waits;
+}
+
 static void set_configuration(struct tracer *t)
 {
 	struct eacgm_bpf *b = t->bpf;
@@ -81,6 +86,7 @@ static void set_configuration(struct tracer *t)
 	b->rodata->own_tgid = (uint32_t)getpid();
 	b->rodata->patience = t->opts.patience ? t->opts.patience : 1;
 	b->rodata->wakes_reader = t->opts.wakes_reader;
+	b->rodata->stacks_of_jobs = t->opts.jobs_alone && takes_stacks(t);
 	b->rodata->tells_inside = t->opts.inside != NULL;
 	t->opened_ns = monotonic_ns();
 	b->rodata->granted_most_ns = holds_granted_ns(t);
@@ -105,11 +111,6 @@ static int keep_message(enum libbpf_print_level level, const char *fmt, va_list 
 	if (level == LIBBPF_WARN)
 		vsnprintf(last_libbpf_message, sizeof(last_libbpf_message), fmt, ap);
 	return 0;
-}
-
-static bool takes_stacks(const struct tracer *t)
-{
-	return t->opts.stacks || t->opts.sample_hz || t->opts.waits;
 }
 
 /* Where the kernel is waited for, and nobody needs it before programs run. */
@@ -251,7 +252,8 @@ static int start_unwinder(struct tracer *t, struct err *e)
 	};
 	struct unwinder_listener listener = {.table = t->opts.events.on_table,
 					     .ctx = t->opts.events.ctx};
-	int rc = unwinder_start(&t->unwinder, &maps, &listener, t->parser_host, e);
+	int rc = unwinder_start(&t->unwinder, &maps, &listener, t->parser_host, t->opts.jobs_alone,
+				e);
 	struct epoll_event readable = {.events = EPOLLIN};
 	if (!rc)
 		epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, unwinder_fd(t->unwinder), &readable);
@@ -444,6 +446,7 @@ void tracer_stats(const struct tracer *t, struct tracer_stats *ret)
 		unwinder_stats(t->unwinder, &ret->unwinder);
 	ret->files_read = reading.read + ret->unwinder.facts_read;
 	ret->files_cached = reading.cached + ret->unwinder.facts_cached;
+	ret->scans = t->scans_begun;
 	ret->places_mapped = t->places_mapped;
 	ret->files_expected = t->files_expected;
 	ret->excluded = t->bpf->bss->exclusions;

@@ -62,6 +62,7 @@ struct tracer_options {
 	bool without_guard;   /* go on where exceptions cannot be protected */
 	bool allocators;      /* also allocators above the driver's, call by call */
 	bool stacks;	      /* calls of entries with `stack` carry theirs */
+	bool jobs_alone;      /* no stacks of processes in which nothing can be probed */
 	uint32_t stacks_seen; /* that are not told again; 0 = as many as the programs have room for
 			       */
 	uint32_t sample_hz;   /* stacks at each tick of the CPU clock, 0 = none */
@@ -245,6 +246,7 @@ struct tracer_stats {
 	uint64_t plan_ns;
 	uint64_t files_read;	   /* by processes without rights, for probes and for stacks */
 	uint64_t files_cached;	   /* that an earlier session had read, likewise */
+	uint64_t scans;		   /* how often a process's mappings were read */
 	uint64_t places_mapped;	   /* where the kernel put a breakpoint while a process mapped it */
 	uint64_t files_expected;   /* probed before they were mapped (expected.h) */
 	uint64_t places_inside;	   /* functions that have their probe inside a process, */

@@ -77,6 +77,7 @@ struct tracer {
 	struct switching switching;
 	uint64_t attach_ns;
 	uint64_t plan_ns;
+	uint64_t scans_begun;
 	uint64_t places_mapped;	 /* probed, in files that processes mapped */
 	uint64_t files_expected; /* probed before somebody mapped them */
 };
@@ -94,14 +95,16 @@ void tracer_note(struct tracer *t, const char *subject, const char *reason);
 void tracer_file_path(const struct probed_file *f, char ret[32]);
 
 /* scan.c: what processes have mapped. held: as soon as can be, and the task that waits with this
- * number (0: none) is answered; soon: together with what follows; forget: it ended, or runs another
- * program. go_on: whatever can be done now. */
+ * number (0: none) is answered; soon: together with what follows; asked: likewise, by who walks its
+ * stack; forget: it ended, or runs another program. go_on: whatever can be done now. */
 struct scans;
 struct scans *scans_new(int epoll_fd);
 void scans_free(struct scans *ss, struct files *fs);
 void scan_held(struct tracer *t, pid_t pid, uint64_t sequence);
 void scan_soon(struct tracer *t, pid_t pid);
-/* A child that has its parent's mappings: it is only looked at where those are not known. */
+void scan_asked(struct tracer *t, pid_t pid);
+/* A child that has its parent's mappings: it is only looked at where those are not known, or not
+ * published although they are wanted. */
 void scan_forked(struct tracer *t, pid_t parent, pid_t child);
 void scan_forget(struct tracer *t, pid_t pid);
 /* Records were found: more may have come that wake nobody. */

@@ -1,6 +1,7 @@
 /* unwind_files.c - each file once, whoever maps it, by device and inode, size and time of its
  * last change. Files that are the same, as those of containers are, share their rules. Rules that
- * no process needs go when there is no room for others. */
+ * no process needs go when there is no room for others, and by age where that is asked for. The
+ * kernel keeps the memory that they had, for others. */
 #include "probe/unwind_files.h"
 
 #include <bpf/bpf.h>
@@ -27,8 +28,10 @@
 
 #define FACTS_MS	  2000
 #define OWNER_NS	  30000000000ULL /* of files of one owner other than root, in sum */
-#define TABLE_MS	  20000		 /* of its own time; the largest of PyTorch takes a fifth */
-#define LAYOUTS_OF_STACKS PY_FRAMES_MAX	 /* py_layouts: the second half is ours */
+#define UNUSED_NS	  60000000000ULL /* until what nobody maps any more goes */
+#define AGE_NS		  10000000000ULL
+#define TABLE_MS	  20000		/* of its own time; the largest of PyTorch takes a fifth */
+#define LAYOUTS_OF_STACKS PY_FRAMES_MAX /* py_layouts: the second half is ours */
 
 /* What the mapping at an offset of the file shows: constant for each file. */
 struct shown {
@@ -48,6 +51,7 @@ struct unwind_file {
 	uint64_t key;
 	uint32_t table;
 	uint32_t refs;
+	uint64_t unused_ns;  /* since when there are none */
 	atomic_bool pending; /* its elf waits to be compiled */
 	struct rules *rules; /* NULL = none */
 	bool evicted;	     /* had rules, which others needed the room of */
@@ -81,8 +85,23 @@ struct unwind_files {
 	struct py_layout layouts[PY_FRAMES_MAX];
 	size_t to_load; /* files whose rules are to be compiled */
 	size_t next_reused;
+	uint64_t aged_ns;
+	VEC(struct rules *) leaving; /* nobody finds them any more, but may be reading them */
 	struct unwinder_stats stats;
 };
+
+static void drop_rules(struct unwind_files *fs, struct rules *r)
+{
+	unwind_pool_give(fs->maps.pool, r->at, r->words);
+	free(r);
+}
+
+static void drop_leaving(struct unwind_files *fs)
+{
+	for (size_t i = 0; i < fs->leaving.len; i++)
+		drop_rules(fs, fs->leaving.data[i]);
+	fs->leaving.len = 0;
+}
 
 static void give_rules(struct unwind_files *fs, struct unwind_file *f)
 {
@@ -90,8 +109,7 @@ static void give_rules(struct unwind_files *fs, struct unwind_file *f)
 	f->rules = NULL;
 	if (!r || --r->files)
 		return;
-	unwind_pool_give(fs->maps.pool, r->at, r->words);
-	free(r);
+	drop_rules(fs, r);
 }
 
 struct unwind_files *unwind_files_new(const struct unwinder_maps *maps,
@@ -120,6 +138,8 @@ void unwind_files_free(struct unwind_files *fs)
 		give_rules(fs, f);
 		free(f);
 	}
+	drop_leaving(fs);
+	vec_free(&fs->leaving);
 	elf_file_close(fs->vdso);
 	parser_free(fs->parser);
 	parser_free(fs->compiler);
@@ -351,10 +371,16 @@ static void open_file(struct unwind_files *fs, struct unwind_file *f, pid_t pid,
 	atomic_store(&f->pending, true);
 }
 
-static void take_rules_back(struct unwind_files *fs, struct unwind_file *f)
+/* From now on nobody finds its rules. */
+static void hide_rules(struct unwind_files *fs, const struct unwind_file *f)
 {
 	struct unwind_table_ref none = {0};
 	bpf_map_update_elem(fs->maps.tables, &f->table, &none, BPF_ANY);
+}
+
+static void take_rules_back(struct unwind_files *fs, struct unwind_file *f)
+{
+	hide_rules(fs, f);
 	give_rules(fs, f);
 }
 
@@ -417,7 +443,8 @@ void unwind_file_ref(struct unwind_file *f)
 
 void unwind_file_unref(struct unwind_file *f)
 {
-	f->refs--;
+	if (!--f->refs)
+		f->unused_ns = monotonic_ns();
 }
 
 bool unwind_file_bias(struct unwind_file *f, const struct proc_map *m, uint64_t *ret)
@@ -451,6 +478,10 @@ const struct unwind_python *unwind_file_python(const struct unwind_file *f)
 /* Takes back the rules of a file that no process maps; false when there is none. */
 static bool evict(struct unwind_files *fs)
 {
+	if (fs->leaving.len) {
+		drop_leaving(fs);
+		return true;
+	}
 	for (size_t i = 0; i < fs->list.len; i++) {
 		struct unwind_file *f = fs->list.data[i];
 		if (f->refs || !f->rules)
@@ -460,6 +491,34 @@ static bool evict(struct unwind_files *fs)
 		return true;
 	}
 	return false;
+}
+
+/* Programs find a file by its inode too, without a process: one may be walking by these rules. */
+static void let_go(struct unwind_files *fs, struct unwind_file *f)
+{
+	unlist_inode(fs, f);
+	hide_rules(fs, f);
+	if (!--f->rules->files)
+		*vec_push(&fs->leaving) = f->rules;
+	f->rules = NULL;
+	vec_free(&f->shown);
+	f->evicted = true;
+	fs->stats.given_back++;
+}
+
+void unwind_files_age(struct unwind_files *fs)
+{
+	uint64_t now_ns = monotonic_ns();
+	if (now_ns - fs->aged_ns < AGE_NS)
+		return;
+	fs->aged_ns = now_ns;
+	drop_leaving(fs); /* of ten seconds ago */
+	for (size_t i = 0; i < fs->list.len; i++) {
+		struct unwind_file *f = fs->list.data[i];
+		if (f->refs || !f->rules || now_ns - f->unused_ns < UNUSED_NS)
+			continue;
+		let_go(fs, f);
+	}
 }
 
 static bool give_table(struct unwind_files *fs, struct unwind_file *f, struct rules *r)

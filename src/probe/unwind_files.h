@@ -39,6 +39,11 @@ bool unwind_file_pending(const struct unwind_file *f);
 /* Compiles the rules of one file whose are not there yet; true when there are more. */
 bool unwind_files_load(struct unwind_files *fs);
 
+/* Takes back the rules of files that no process has mapped for a minute; looks at them no more
+ * often than each ten seconds. Their numbers stay, as stacks name them: one that is mapped again
+ * gets its rules again. */
+void unwind_files_age(struct unwind_files *fs);
+
 /* What the mapping adds to the file's addresses; false when the file has no such place. */
 bool unwind_file_bias(struct unwind_file *f, const struct proc_map *m, uint64_t *ret);
 uint32_t unwind_file_table(const struct unwind_file *f);

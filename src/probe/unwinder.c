@@ -34,6 +34,7 @@ struct handed {
 struct unwinder {
 	struct unwinder_maps maps;
 	struct unwind_files *files; /* the thread's own */
+	bool ages;
 	pthread_t thread;
 	pthread_mutex_t lock; /* guards all below */
 	pthread_cond_t wake;
@@ -330,6 +331,8 @@ static void *work(void *arg)
 			loading = unwind_files_load(u->files);
 		}
 		collect_garbage(u);
+		if (u->ages)
+			unwind_files_age(u->files);
 		pthread_mutex_lock(&u->lock);
 		u->looking = 0;
 		u->loading = loading;
@@ -343,11 +346,12 @@ static void *work(void *arg)
 /* ---- the interface ---- */
 
 int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps,
-		   const struct unwinder_listener *listener, struct parser_host *host,
+		   const struct unwinder_listener *listener, struct parser_host *host, bool ages,
 		   struct err *e)
 {
 	struct unwinder *u = xcalloc(1, sizeof(*u));
 	u->maps = *maps;
+	u->ages = ages;
 	u->settled_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	u->files = unwind_files_new(maps, listener, host);
 	pthread_mutex_init(&u->lock, NULL);
@@ -487,5 +491,6 @@ void unwinder_stats(struct unwinder *u, struct unwinder_stats *ret)
 {
 	pthread_mutex_lock(&u->lock);
 	*ret = u->stats;
+	ret->processes = u->sets_of.len;
 	pthread_mutex_unlock(&u->lock);
 }

@@ -35,7 +35,9 @@ struct unwinder_listener {
 };
 
 struct unwinder_stats {
-	uint64_t files;	       /* whose rules are there */
+	uint64_t files;	       /* whose rules came */
+	uint64_t given_back;   /* of these: that nobody had mapped for long */
+	uint64_t processes;    /* that are published, forked children with them */
 	uint64_t cached;       /* of these: found in the cache on disk */
 	uint64_t shared;       /* likewise: they have those of a file that is the same */
 	uint64_t without;      /* files that have no rules */
@@ -50,8 +52,9 @@ struct unwinder;
 
 struct parser_host;
 
+/* ages: rules of files that nobody has mapped for long go, and come again when they are mapped. */
 int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps,
-		   const struct unwinder_listener *listener, struct parser_host *host,
+		   const struct unwinder_listener *listener, struct parser_host *host, bool ages,
 		   struct err *e);
 void unwinder_stop(struct unwinder *u);
 
