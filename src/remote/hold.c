@@ -22,6 +22,8 @@
 #include "base/utf8.h"
 
 #define STEP_NS	     5000L
+#define BRISK_NS     200000ULL /* for so long; then threads may need the CPU on which this asks */
+#define CALM_STEP_NS 50000L
 #define LATE_NS	     1000000000ULL
 #define LATE_STEP_NS 100000L
 #define ROUNDS	     64 /* in which threads were started */
@@ -171,9 +173,11 @@ static bool all_have_stopped(struct hold *h)
 static bool stop_all(struct hold *h, uint64_t most_ns)
 {
 	while (!all_have_stopped(h)) {
-		if (monotonic_ns() - h->since_ns > most_ns)
+		uint64_t waited_ns = monotonic_ns() - h->since_ns;
+		if (waited_ns > most_ns)
 			return false;
-		nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
+		long step_ns = waited_ns < BRISK_NS ? STEP_NS : CALM_STEP_NS;
+		nanosleep(&(struct timespec){.tv_nsec = step_ns}, NULL);
 	}
 	return true;
 }
