@@ -30,10 +30,9 @@
 #define CONFIDENCE_MOST 0.99
 #define GIL_SHARE	0.1 /* of the excess: of waits for Python's lock, and for the job's own CPUs */
 #define GIL_OF_OWN	0.02 /* of waits for its own threads: waits for one that ran Python */
-#define SAMPLED_OF_OWN                                                                             \
-	0.1		/* likewise: in which one was seen in Python; most are too short for it */
-#define SAVES_SHARE 0.2 /* of waits for what was written: such are a checkpoint's */
-#define GONE_SHARE  0.3 /* of the usual time: what was done before is not done now */
+#define SAMPLED_OF_OWN	0.1  /* likewise: one was seen in Python; most are too short for it */
+#define SAVES_SHARE	0.2  /* of waits for what was written: such are a checkpoint's */
+#define GONE_SHARE	0.3  /* of the usual time: what was done before is not done now */
 
 /* ---- calls ---- */
 

@@ -18,7 +18,7 @@
 #define SHARE_OF_LOSS	0.2 /* of what slow calls of its function lose, that one has to have lost */
 #define WINDOWS_OPEN	8   /* files have calls of some seconds beside each other */
 #define CHANCE_OF_ANY	0.1 /* that a function has a window so unlikely, outside of anomalies */
-#define CELLS_MOST	(1u << 19) /* 150 MB; then those go that lost too little */
+#define CELLS_MOST	(1u << 19) /* some 150 MB; then those go that lost too little */
 /* Whatever others are: far out, and so much, where no least effect is asked for. */
 #define ALONE_Z	      8.0
 #define ALONE_LOST_NS 1000000.0
@@ -348,6 +348,8 @@ static void pool(const struct slow_calls *s, const struct group *g, struct poole
 		const struct key *k = &s->keys.data[c->key];
 		double median_ns = exp(k->model.log_median);
 		for (uint32_t i = 0; i < LEVELS; i++) {
+			if (!c->of.of[i])
+				continue;
 			ret->calls[k->rarities[i]] += c->of.of[i];
 			ret->lost_ns[k->rarities[i]] +=
 				c->of.of[i] * (level_ratio(i) - 1) * median_ns;

@@ -8,7 +8,8 @@
  * little of the window that nobody minds, and none that lost a small part of what slow ones of its
  * function lose then.
  *
- * Knows no files: calls are counted, then asked for, in any order. */
+ * Knows no files: calls are counted, about in order of time, as what is long over makes room; then
+ * they are asked for, in any order. */
 #pragma once
 
 #include <stdbool.h>
