@@ -1,12 +1,12 @@
 /* slow_calls.h - which calls were slow, each by its own time (own_time.h).
  *
- * How rare a call is, is told by how long calls of its key took in its process outside of anomalies,
- * beside those of its function and the key's baseline where they were few. In a window, calls of a
- * function that are rarer than some bound are slow: the bound at which those beyond it, less ten
- * times what usual ones would be, are most. Outside of anomalies so many beyond it must be unlikely
- * in all of the function's windows, too. None is where all calls of the function together lost so
- * little of the window that nobody minds, and none that lost a small part of what slow ones of its
- * function lose then.
+ * How rare a call is, is told by how long calls of its key took in its process outside of
+ * anomalies, beside those of its function and the key's baseline where they were few. In a window,
+ * calls of a function that are rarer than some bound are slow: the bound at which those beyond it,
+ * less ten times what usual ones would be, are most. Outside of anomalies so many beyond it must be
+ * unlikely in all of the function's windows, too. None is where all calls of the function together
+ * lost so little of the window that nobody minds, and none that lost a small part of what slow ones
+ * of its function lose then.
  *
  * Knows no files: calls are counted, about in order of time, as what is long over makes room; then
  * they are asked for, in any order. */
