@@ -74,7 +74,8 @@ struct call_site place_site(const struct writing *w, uint32_t i, const struct si
 			    const struct plan *plan, uint64_t function);
 void place_island(const struct writing *w, uint32_t i, const struct inside *inside,
 		  uint64_t function, uint8_t ret[CALL_ISLAND_BYTES]);
-void place_jump(const struct writing *w, uint32_t i, uint8_t ret[CALL_JUMP_BYTES]);
+void place_jump(const struct writing *w, uint32_t i, uint64_t address,
+		uint8_t ret[CALL_JUMP_BYTES]);
 /* Sites and islands, which nobody runs yet. */
 int places_write(struct writing *w, const struct places *p);
 

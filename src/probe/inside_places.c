@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "probe/inside_impl.h"
+#include "probe/inside_jump.h"
 
 #define BREAKPOINT    0xcc
 #define LIBRARY_BYTES (4 << 20) /* at most */
@@ -54,14 +55,6 @@ static void put_distance(uint8_t **at, uint64_t address, uint64_t to)
 	put(at, &distance, sizeof(distance));
 }
 
-/* jmp *0(%rip), and where to. */
-static void put_jump(uint8_t **at, uint64_t to)
-{
-	static const uint8_t jump[] = {0xff, 0x25, 0, 0, 0, 0};
-	put(at, jump, sizeof(jump));
-	put(at, &to, sizeof(to));
-}
-
 static void put_pop(uint8_t **at, int reg)
 {
 	const uint8_t pop[] = {0x41, (uint8_t)(0x58 | (reg & 7))};
@@ -89,7 +82,7 @@ static size_t make_island(const struct writing *w, uint32_t i, const struct insi
 	put_distance(&at, island + (size_t)(at - ret), w->in->entry + w->bias);
 	size_t original = (size_t)(at - ret);
 	at += prologue_move(&inside->rips, inside->code, both, function, at);
-	put_jump(&at, function + both);
+	inside_put_jump(island + (size_t)(at - ret), function + both, at);
 	return original;
 }
 
@@ -120,10 +113,9 @@ bool inside_is_as_planned(const struct writing *w, const struct inside *inside, 
 bool inside_has_jump(const struct writing *w, uint64_t address, uint32_t *ret_island)
 {
 	uint8_t there[CALL_JUMP_BYTES];
-	uint64_t to;
-	if (!inside_peek(w, address, there, sizeof(there)) || there[0] != 0xff || there[1] != 0x25)
+	if (!inside_peek(w, address, there, sizeof(there)))
 		return false;
-	memcpy(&to, there + CALL_JUMP_BYTES - sizeof(to), sizeof(to));
+	uint64_t to = inside_jump_leads_to(address, there);
 	*ret_island = (uint32_t)((to - inside_island_at(w, 0)) / CALL_ISLAND_BYTES);
 	return is_island(w, to);
 }
@@ -187,9 +179,9 @@ struct call_site place_site(const struct writing *w, uint32_t i, const struct si
 	};
 }
 
-void place_jump(const struct writing *w, uint32_t i, uint8_t ret[CALL_JUMP_BYTES])
+void place_jump(const struct writing *w, uint32_t i, uint64_t address, uint8_t ret[CALL_JUMP_BYTES])
 {
-	put_jump(&ret, inside_island_at(w, i));
+	inside_put_jump(address, inside_island_at(w, i), ret);
 }
 
 void places_add(const struct writing *w, struct places *p, const struct site *site,

@@ -358,7 +358,7 @@ static struct change *add_jump(struct work *k, uint64_t address, uint32_t island
 {
 	struct change *c = vec_push(&k->changes);
 	*c = (struct change){.address = address};
-	place_jump(&k->w, island, c->bytes);
+	place_jump(&k->w, island, address, c->bytes);
 	return c;
 }
 

@@ -113,7 +113,7 @@ static int write_places(struct writing *w, const struct places *p)
 	int rc = places_write(w, p);
 	for (size_t i = 0; i < p->jumps.len && !rc; i++) {
 		uint8_t jump[CALL_JUMP_BYTES];
-		place_jump(w, w->used + (uint32_t)i, jump);
+		place_jump(w, w->used + (uint32_t)i, p->jumps.data[i], jump);
 		if (!inside_poke(w, p->jumps.data[i], jump, sizeof(jump)))
 			rc = -errno;
 	}
