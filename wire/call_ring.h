@@ -203,22 +203,23 @@ struct call_slot {
 	__u64 uncounted; /* calls for which there was no histogram */
 	__u64 tail;	 /* eacgm's: bytes read so far */
 	__u64 pad1[7];
-	__u32 depth; /* calls open */
+	__u32 depth; /* calls open: what each call writes is in this line, */
 	__u8 layer_open[LAYERS_MAX];
-	__u32 marks;	   /* so many stacks were taken */
-	__u32 hists;	   /* histograms that are in use */
-	__u64 timed;	   /* calls of which it was looked how long we took, */
-	__u64 timed_ticks; /* and how long that was in sum */
-	__u64 kept;	   /* calls that are in a histogram and in the ring */
-	struct call_open open[MAX_OPEN_CALLS];
-	__u32 python_depth; /* calls of Python functions that are open */
-	__u32 nparked;	    /* calls that are open on stacks which the thread does not run on */
+	__u32 marks;			       /* so many stacks were taken */
+	__u32 hists;			       /* histograms that are in use */
+	__u32 timed;			       /* calls of which it was looked how long we took, */
+	__u64 timed_ticks;		       /* and how long that was in sum */
+	__u64 kept;			       /* calls that are in a histogram and in the ring */
+	struct call_open open[MAX_OPEN_CALLS]; /* and in one or two of these */
+	__u32 python_depth;		       /* calls of Python functions that are open */
+	__u32 nparked; /* calls that are open on stacks which the thread does not run on */
 	struct call_python_open python[CALL_PYTHON_OPEN];
 	struct call_open parked[CALL_PARKED_MOST];
 	__u64 parked_at[CALL_PARKED_MOST]; /* ticks: until when each was the thread's, at least */
 };
 _Static_assert(__builtin_offsetof(struct call_slot, tail) == 64, "a cache line each");
 _Static_assert(__builtin_offsetof(struct call_slot, depth) == 128, "likewise");
+_Static_assert(__builtin_offsetof(struct call_slot, open) == 192, "likewise");
 _Static_assert(sizeof(struct call_slot) <= CALL_SLOT_HEADER, "before the ring");
 
 /* Words of 8 bytes; a record may go on at the ring's beginning. */

@@ -24,11 +24,14 @@
 #include "texts.h"
 #include "wire/shape.h"
 
+/* What seldom happens is compiled apart: between two calls of a job's the processor has run enough
+ * of its code to have forgotten ours, and each line of it has to come from further away. */
+#define SELDOM	    __attribute__((cold, noinline))
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 struct call_site eacgm_call_sites[CALL_SITES_MOST]
-	__attribute__((visibility("default"), aligned(64)));
+	__attribute__((visibility("default"), aligned(CALL_SITES_BYTES)));
 uint32_t eacgm_call_used __attribute__((visibility("default"))) = 0;
 uint32_t eacgm_call_switches __attribute__((visibility("default"))) = 0;
 
@@ -97,7 +100,7 @@ static inline void keep_call(struct call_thread *t, const struct call_open *o, u
 
 /* ---- arguments: as bpf/args_value.h and args_wide.h read them ---- */
 
-static bool peek_far(uint64_t address, void *ret, size_t bytes)
+SELDOM static bool peek_far(uint64_t address, void *ret, size_t bytes)
 {
 	int error = errno;
 	struct iovec to = {ret, bytes}, from = {(void *)(uintptr_t)address, bytes};
@@ -285,7 +288,7 @@ static inline void layer_left(struct call_slot *s, uint8_t layer)
 	*open -= *open > 0;
 }
 
-static void drop_top(struct call_thread *t, uint64_t now)
+SELDOM static void drop_top(struct call_thread *t, uint64_t now)
 {
 	struct call_slot *s = t->slot;
 	uint32_t depth = s->depth ? (s->depth - 1) & (MAX_OPEN_CALLS - 1) : 0;
@@ -348,7 +351,7 @@ static uint32_t oldest_parked(const struct call_slot *s)
 
 /* An exception may have ended it, or its stack may come back. Where there is no room, who waits for
  * longest is told. */
-static void park_top(struct call_thread *t)
+SELDOM static void park_top(struct call_thread *t)
 {
 	struct call_slot *s = t->slot;
 	uint32_t depth = s->depth ? (s->depth - 1) & (MAX_OPEN_CALLS - 1) : 0, n = parked_of(s);
@@ -379,7 +382,7 @@ static uint32_t calls_above(const struct call_slot *s, uint32_t depth, const str
 
 /* The frame's call becomes the innermost open one, where it is still known; what lies above it is
  * another stack's. */
-static void come_back(struct call_thread *t, const struct call_frame *f)
+SELDOM static void come_back(struct call_thread *t, const struct call_frame *f)
 {
 	struct call_slot *s = t->slot;
 	uint32_t above = calls_above(s, depth_of(s), f), n = parked_of(s);
@@ -516,7 +519,7 @@ static uint32_t push(struct call_thread *t, struct call_frame *f, uint64_t sp)
 }
 
 /* One that ended, or that has no slot; or eacgm wants no more. */
-static int enter_none(const struct call_thread *t)
+SELDOM static int enter_none(const struct call_thread *t)
 {
 	if (t && !t->slot)
 		calls_count_slotless();
@@ -536,13 +539,13 @@ static inline uint64_t begin_timing(struct call_thread *t)
 }
 
 /* The frame and the copying of arguments are not in it. */
-static void timed_entry(struct call_open *o, uint64_t began)
+SELDOM static void timed_entry(struct call_open *o, uint64_t began)
 {
 	uint64_t ticks = o->start - began;
 	o->timed = ticks && ticks < UINT32_MAX ? (uint32_t)ticks : 1;
 }
 
-static void timed_return(struct call_thread *t, const struct call_open *o, uint64_t end)
+SELDOM static void timed_return(struct call_thread *t, const struct call_open *o, uint64_t end)
 {
 	struct call_slot *slot = t->slot;
 	slot->timed_ticks += o->timed + (ticks_now() - end);

@@ -324,6 +324,14 @@ static struct call_thread *begin(void)
 	return t;
 }
 
+/* Each call reads its function's site. They are of one page, where Linux gives pages of 2 MiB to
+ * who asks: else a call of PyTorch, which uses more pages than the processor remembers, waits for
+ * the page of its site to be looked up. */
+__attribute__((constructor)) static void ask_for_one_page(void)
+{
+	madvise(eacgm_call_sites, sizeof(eacgm_call_sites), MADV_HUGEPAGE);
+}
+
 /* What it had of an eacgm that has gone is nobody's any more. */
 static void leave_former(void)
 {
