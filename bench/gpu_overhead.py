@@ -69,7 +69,9 @@ LOADS = [Load("launch-bound", 1, 128, 40), Load("gpu-bound", 8, 1024, 16),
          Load("generation", 1, 16, 150, "generate.py")]
 CLIENT = "bare CUPTI client"
 INSIDE = ["--probes", "inprocess"]
+NO_CALLS = ["--layers", "gpu"]
 CALLS_ALONE = ["--profile", "off", "--waits", "off"]
+SETTINGS = re.compile(r"/dev/shm/eacgm-gpu-[^/]+/settings")
 RESTS_AT = 16  # struct call_settings of wire/call_ring.h: rests
 
 
@@ -78,11 +80,11 @@ class Config:
     (gpt2.py --serve). before: eacgm comes and goes before the segment. client: the bare client
     of CUPTI is in the process. started: a process that eacgm has started; switched: and it is compared with
     itself, while its probes record nothing. agent: options of an agent that comes beside the job and
-    settles before the segment."""
+    settles before the segment. resting: started, and its probes record nothing from first to last."""
 
     def __init__(self, name, eacgm=None, way="none", before=False, burst=False, client=False,
-                 started=False, switched=False, agent=None):
-        self.agent = agent
+                 started=False, switched=False, agent=None, resting=False):
+        self.agent, self.resting = agent, resting
         self.name, self.eacgm, self.way, self.before = name, eacgm, way, before
         self.client, self.started, self.switched = client, started or switched, switched
         self.timeline = any("--gpu-timeline" in word for word in eacgm or [])
@@ -104,6 +106,13 @@ def configs():
         Config("calls inside", eacgm=[*INSIDE, *CALLS_ALONE], switched=True),
         Config("calls inside, all layers", eacgm=[*INSIDE, *CALLS_ALONE, "--layers", "all"],
                switched=True),
+        Config("started, nothing traced", eacgm=[*NO_CALLS, *CALLS_ALONE], started=True),
+        Config("started, stacks and waits alone", eacgm=NO_CALLS, started=True),
+        Config("started, timeline alone", eacgm=["--gpu-timeline", *NO_CALLS, *CALLS_ALONE],
+               started=True),
+        Config("probes inside, calls alone", eacgm=[*INSIDE, *CALLS_ALONE], started=True),
+        Config("probes inside, passed on", eacgm=[*INSIDE, *CALLS_ALONE], started=True,
+               resting=True),
         Config("stacks alone", eacgm=["--layers", "gpu", "--profile", "cpu,offcpu"]),
         Config("collectors alone", eacgm=["--layers", "gpu", "--profile", "off"]),
         Config("collectors and live detection", eacgm=["--layers", "gpu", "--profile", "offcpu",
@@ -450,13 +459,13 @@ def run_started(args, m, clean, folder):
 
 
 class Switch:
-    """Has the probes inside of the newest session record nothing for a while."""
+    """Has the probes inside of a session record nothing for a while; pid is eacgm's."""
 
-    def __init__(self):
-        files = glob.glob("/dev/shm/eacgm-gpu-*/settings")
-        if not files:
-            raise Failed("there is no process with probes inside")
-        self.path = max(files, key=os.path.getmtime)
+    def __init__(self, pid):
+        opened = (os.readlink(fd) for fd in glob.glob("/proc/%d/fd/*" % pid))
+        self.path = next((path for path in opened if SETTINGS.fullmatch(path)), None)
+        if not self.path:
+            raise Failed("eacgm (%d) has no probes inside of processes" % pid)
 
     def run(self, job, steps):
         self.set(1)
@@ -475,7 +484,7 @@ class Switched:
     """A job's steps while nothing is recorded."""
 
     def __init__(self, job):
-        self.job, self.switch = job, Switch()
+        self.job, self.switch = job, Switch(job.p.pid)
 
     def run(self, steps):
         return self.switch.run(self.job, steps)
