@@ -195,16 +195,16 @@ struct unwind_words {
 };
 
 /* Where a table's parts are in the pool; npages 0: not there yet, or with nrules: the file has
- * none. */
+ * none. Of each page there are two words at pages_at: where its rows are, and how many. */
 struct unwind_table_ref {
 	__u64 text_start;
 	__u32 npages;
 	__u32 pages_at;
-	__u32 rows_at;
-	__u32 nrows;
 	__u32 rules_at;
 	__u32 nrules;
 };
+#define UNWIND_PAGE_WORDS  2
+#define UNWIND_PAGE_ABSENT 0xffffffffu /* for where: rows come once they are asked for */
 
 #define MAPPING_NO_RULES 0xffffffffu /* table: there is none, frame pointers are tried */
 struct unwind_mapping {
