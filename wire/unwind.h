@@ -180,10 +180,10 @@ struct py_frames {
 /* ---- what the unwinder looks up, beside the words ---- */
 
 /* The pool: segments of words, in an array of maps. A word's number is its segment, the
- * element in it and the place in that: 12, 10 and 10 bits. */
+ * element in it and the place in that: 14, 8 and 10 bits. */
 #define UNWIND_WORDS	      1024 /* in one element of a segment */
-#define UNWIND_SEGMENT_WORDS  (1u << 20)
-#define UNWIND_SEGMENTS_MAX   64 /* 256 MiB */
+#define UNWIND_SEGMENT_WORDS  (1u << 18)
+#define UNWIND_SEGMENTS_MAX   256 /* 256 MiB */
 #define UNWIND_TABLES_MAX     16384
 #define UNWIND_PROCESSES_MAX  65536
 #define UNWIND_BLOCKS_MAX     65536

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define SEGMENT_BYTES  (UNWIND_SEGMENT_WORDS * sizeof(uint32_t))
-#define SEGMENTS_LIMIT 40 /* 160 MiB */
+#define SEGMENTS_LIMIT 160 /* 160 MiB */
 
 void unwind_pool_init(struct unwind_pool *p, int map)
 {
@@ -112,7 +112,7 @@ static bool take_range(struct unwind_pool *p, uint32_t len, uint32_t *ret_at)
 static uint32_t wanted_segments(const struct unwind_pool *p, uint32_t len)
 {
 	uint32_t missing = (len + UNWIND_SEGMENT_WORDS - 1) / UNWIND_SEGMENT_WORDS;
-	uint32_t ahead = p->nsegments / 2;
+	uint32_t ahead = p->spares ? 0 : p->nsegments / 2;
 	return missing > ahead ? missing : ahead;
 }
 

@@ -17,6 +17,7 @@ struct unwind_pool {
 	int map; /* the array of segments; not owned */
 	uint32_t *segments[UNWIND_SEGMENTS_MAX];
 	uint32_t nsegments;
+	bool spares; /* segments come one by one, though the kernel is waited for at each */
 	VEC(struct pool_range) free; /* by place; no two touch */
 	uint64_t used_words;
 };
