@@ -134,6 +134,44 @@ static long search_row(__u32 i, struct search *s)
 	return 0;
 }
 
+/* Where stacks are of jobs alone, most processes are published on purpose never. One that was, or
+ * that makes traced calls, is to be. */
+static __always_inline bool is_job(const struct rec_stack *r)
+{
+	__u32 tgid = r->tgid;
+	if (!stacks_of_jobs || r->state.process.owner || bpf_map_lookup_elem(&callers, &tgid))
+		return true;
+	__u8 *target = bpf_map_lookup_elem(&targets, &tgid);
+	return target && *target & TARGET_TELLS_INSIDE;
+}
+
+/* When rows of a page were last asked for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u64); /* table << 32 | page */
+	__type(value, __u64);
+} pages_asked_for SEC(".maps");
+
+/* Has the rows of a page loaded, and those of who called the frame at hand. */
+static __always_inline void ask_for_page(const struct rec_stack *of, __u32 table, __u32 page)
+{
+	__u64 key = (__u64)table << 32 | page, now_ns = bpf_ktime_get_ns();
+	__u64 *asked_ns = bpf_map_lookup_elem(&pages_asked_for, &key);
+	if ((asked_ns && now_ns - *asked_ns < ASK_NS) || !is_job(of))
+		return;
+	struct rec_rules *r = bpf_ringbuf_reserve(&control, sizeof(*r), 0);
+	if (!r)
+		return;
+	bpf_map_update_elem(&pages_asked_for, &key, &now_ns, BPF_ANY);
+	*r = (struct rec_rules){.kind = REC_RULES,
+				.tgid = of->tgid,
+				.table = table,
+				.page = page,
+				.sp = of->state.regs[UNWIND_RSP]};
+	control_submit(r, true);
+}
+
 /* Copies the rule for a virtual address into the state; 0, or the stack's end. */
 __noinline int find_rule(struct rec_stack *r, __u64 address, __u32 table)
 {
@@ -145,16 +183,19 @@ __noinline int find_rule(struct rec_stack *r, __u64 address, __u32 table)
 	__u64 page = (address - t->text_start) >> UNWIND_PAGE_SHIFT;
 	if (page >= t->npages)
 		return STACK_NO_RULES;
-	__u32 *first = pool_word(t->pages_at + (__u32)page);
-	__u32 *last = pool_word(t->pages_at + (__u32)page + 1);
-	if (!first || !last)
+	__u32 entry = t->pages_at + (__u32)page * UNWIND_PAGE_WORDS;
+	volatile __u32 *at = pool_word(entry), *rows = pool_word(entry + 1);
+	if (!at || !rows)
 		return STACK_NO_TABLE;
 	struct search s = {
 		.wanted = address & ((1u << UNWIND_PAGE_SHIFT) - 1),
-		.low = *first,
-		.high = *last,
-		.base = t->rows_at,
+		.base = *at, /* it is written last */
 	};
+	if (s.base == UNWIND_PAGE_ABSENT) {
+		ask_for_page(r, table, page);
+		return STACK_NO_TABLE;
+	}
+	s.high = *rows;
 	if (s.low >= s.high)
 		return STACK_NO_RULES;
 	bpf_loop(UNWIND_PAGE_SHIFT + 1, search_row, &s, 0);
@@ -210,17 +251,6 @@ struct {
 	__type(key, __u32); /* tgid */
 	__type(value, struct asked);
 } asked_for SEC(".maps");
-
-/* Where stacks are of jobs alone, most processes are published on purpose never. One that was, or
- * that makes traced calls, is to be. */
-static __always_inline bool is_job(const struct rec_stack *r)
-{
-	__u32 tgid = r->tgid;
-	if (!stacks_of_jobs || r->state.process.owner || bpf_map_lookup_elem(&callers, &tgid))
-		return true;
-	__u8 *target = bpf_map_lookup_elem(&targets, &tgid);
-	return target && *target & TARGET_TELLS_INSIDE;
-}
 
 /* Has a process's mappings read again: less and less often where that does not help, as with code
  * that is made and thrown away. */

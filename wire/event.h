@@ -148,6 +148,7 @@ enum record_kind {
 	REC_MARK = 19,
 	REC_TOLD_TEXT = 20,
 	REC_UNREAD = 21,
+	REC_RULES = 22,
 };
 
 enum call_flags {
@@ -260,6 +261,15 @@ struct rec_task { /* REC_FORK, REC_EXEC, REC_EXIT, REC_MAPS */
 	__u64 sequence;	  /* REC_MAPS: to be acknowledged; 0 = it was not held */
 	__u64 cpu_ns;	  /* REC_EXIT: CPU time of the process, all its life */
 	char comm[16];
+};
+
+struct rec_rules { /* a walk needs rows of a table that are not in the pool: wire/unwind.h */
+	__u8 kind; /* REC_RULES */
+	__u8 pad[3];
+	__u32 tgid;
+	__u32 table;
+	__u32 page;
+	__u64 sp; /* of the frame: what called it has its return addresses above */
 };
 
 struct rec_xid {
@@ -470,6 +480,7 @@ _Static_assert(sizeof(struct arg_desc) == 24, "arg_desc");
 _Static_assert(sizeof(struct probe_desc) == 16 + 24 * MAX_ARGS, "probe_desc");
 _Static_assert(sizeof(struct rec_call) == 32 + 8 * MAX_ARGS, "rec_call");
 _Static_assert(sizeof(struct rec_task) == 64, "rec_task");
+_Static_assert(sizeof(struct rec_rules) == 24, "rec_rules");
 _Static_assert(sizeof(struct rec_xid) == 304, "rec_xid");
 _Static_assert(sizeof(struct rec_unwind) == 24 + 16 * UNWIND_SLOTS, "rec_unwind");
 _Static_assert(sizeof(struct hist_key) == 16, "hist_key");

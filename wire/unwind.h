@@ -180,10 +180,10 @@ struct py_frames {
 /* ---- what the unwinder looks up, beside the words ---- */
 
 /* The pool: segments of words, in an array of maps. A word's number is its segment, the
- * element in it and the place in that: 12, 10 and 10 bits. */
+ * element in it and the place in that: 14, 8 and 10 bits. */
 #define UNWIND_WORDS	      1024 /* in one element of a segment */
-#define UNWIND_SEGMENT_WORDS  (1u << 20)
-#define UNWIND_SEGMENTS_MAX   64 /* 256 MiB */
+#define UNWIND_SEGMENT_WORDS  (1u << 18)
+#define UNWIND_SEGMENTS_MAX   256 /* 256 MiB */
 #define UNWIND_TABLES_MAX     16384
 #define UNWIND_PROCESSES_MAX  65536
 #define UNWIND_BLOCKS_MAX     65536
@@ -195,16 +195,16 @@ struct unwind_words {
 };
 
 /* Where a table's parts are in the pool; npages 0: not there yet, or with nrules: the file has
- * none. */
+ * none. Of each page there are two words at pages_at: where its rows are, and how many. */
 struct unwind_table_ref {
 	__u64 text_start;
 	__u32 npages;
 	__u32 pages_at;
-	__u32 rows_at;
-	__u32 nrows;
 	__u32 rules_at;
 	__u32 nrules;
 };
+#define UNWIND_PAGE_WORDS  2
+#define UNWIND_PAGE_ABSENT 0xffffffffu /* for where: rows come once they are asked for */
 
 #define MAPPING_NO_RULES 0xffffffffu /* table: there is none, frame pointers are tried */
 struct unwind_mapping {

@@ -190,6 +190,19 @@ bool cache_folder_load(struct cache_folder *c, const char *name,
 	return c->dir >= 0 && load(c, name, is_good, ctx, ret);
 }
 
+int cache_folder_open_file(const struct cache_folder *c, const char *name)
+{
+	struct stat st;
+	int fd = c->dir < 0 ? -1
+			    : openat(c->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !is_ours(&st))) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
 /* ---- making room ---- */
 
 static bool has_ending(const char *name, const char *ending)

@@ -34,5 +34,8 @@ void cache_folder_close(struct cache_folder *c);
 bool cache_folder_load(struct cache_folder *c, const char *name,
 		       bool (*is_good)(void *ctx, const uint8_t *bytes, size_t len), void *ctx,
 		       struct buf *ret);
+/* A file to read from, which nobody writes to any more, whatever becomes of its name; -1 when there
+ * is none. */
+int cache_folder_open_file(const struct cache_folder *c, const char *name);
 /* The name ends with the kind's ending. */
 void cache_folder_store(struct cache_folder *c, const char *name, const void *bytes, size_t len);

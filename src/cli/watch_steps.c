@@ -17,7 +17,7 @@
 #define REST_NS	       (20 * SECOND_NS)	 /* between looks that found nothing */
 #define AGAIN_NS       (300 * SECOND_NS) /* likewise of a process, beside others that have steps */
 #define TRIED_MOST     1024		 /* processes without steps that are remembered */
-#define LOOK_CALLS     250000		 /* 28 MB */
+#define LOOK_CALLS     250000		 /* 28 MB, of which most are compressed */
 #define LEAST_CALLS    32
 #define LEAST_PARTIAL  8	       /* likewise, of what a budget leaves: one or two a step */
 #define LEAST_OPS      8	       /* of a process that is waited for */

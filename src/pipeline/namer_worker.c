@@ -17,7 +17,7 @@
 #define COPY_BYTES (4u << 20) /* larger files are mapped: see elf_file_changed */
 #define KEPT_BYTES (2ULL << 30)
 #define COPIES_BYTES                                                                               \
-	(16u << 20)	 /* of memory; a process of PyTorch maps twice as much in small files */
+	(8u << 20) /* of memory; a process of PyTorch maps four times as much in small files */
 #define NAME_BYTES 16384 /* more is cut */
 #define JIT_BYTES  (256u << 20)
 

@@ -55,6 +55,11 @@ static int on_control(void *ctx, void *data, size_t len)
 			t->opts.events.on_socket(t->opts.events.ctx, data);
 		return 0;
 	}
+	if (len >= sizeof(struct rec_rules) && task->kind == REC_RULES) {
+		if (t->unwinder)
+			unwinder_want(t->unwinder, data);
+		return 0;
+	}
 	if (len < sizeof(*task))
 		return 0;
 	bool listening = !t->calibrating; /* else found when the targets are scanned */

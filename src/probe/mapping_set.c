@@ -53,6 +53,22 @@ struct unwind_file *mapping_set_file(const struct mapping_set *s, const struct p
 	return NULL;
 }
 
+const struct mapped_code *mapping_set_at(const struct mapping_set *s, uint64_t address)
+{
+	size_t low = 0, high = s->maps.len;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct mapped_code *c = &s->maps.data[middle];
+		if (address < c->map.start)
+			high = middle;
+		else if (address >= c->map.end)
+			low = middle + 1;
+		else
+			return c;
+	}
+	return NULL;
+}
+
 bool mapping_set_pending(const struct mapping_set *s)
 {
 	for (size_t i = 0; i < s->maps.len; i++)

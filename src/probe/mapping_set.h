@@ -32,5 +32,8 @@ bool mapping_set_is(const struct mapping_set *s, const proc_maps_t *maps);
 /* The file of a mapping that was in the set (NULL = no set), without a new reference; or NULL. */
 struct unwind_file *mapping_set_file(const struct mapping_set *s, const struct proc_map *m);
 
+/* The mapping that an address lies in, or NULL. */
+const struct mapped_code *mapping_set_at(const struct mapping_set *s, uint64_t address);
+
 /* Whether rules of its files are still to be compiled; from any thread, while the set stays. */
 bool mapping_set_pending(const struct mapping_set *s);

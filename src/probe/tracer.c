@@ -22,7 +22,7 @@
 #define BPF_UPROBE_MULTI      48
 #define BPF_UPROBE_SESSION    57
 #define INITIAL_PID_NAMESPACE 0xEFFFFFFCU /* PROC_PID_INIT_INO, include/linux/proc_ns.h */
-#define FIRST_SEGMENTS	      2
+#define FIRST_SEGMENTS	      8
 #define WAIT_MIN_NS	      20000  /* shorter waits are put together */
 #define WAIT_ROW_NS	      200000 /* shorter ones are only counted */
 #define STALL_ROW_NS	      50000  /* likewise */
@@ -119,8 +119,9 @@ static void *prepare_maps(void *ctx)
 	struct tracer *t = ctx;
 	t->rings_failed = rings_make(t, &t->rings_error);
 	unwind_pool_init(&t->pool, bpf_map__fd(t->bpf->maps.unwind_pool));
+	t->pool.spares = t->opts.jobs_alone;
 	if (takes_stacks(t))
-		unwind_pool_reserve(&t->pool, FIRST_SEGMENTS);
+		unwind_pool_reserve(&t->pool, t->pool.spares ? 1 : FIRST_SEGMENTS);
 	return NULL;
 }
 

@@ -22,7 +22,7 @@
 #include "probe/reading.h"
 #include "probe/tracer_impl.h"
 #include "probe/unwind_facts.h"
-#include "probe/unwind_pool.h"
+#include "probe/unwind_rules.h"
 #include "symbolize/elf_file.h"
 #include "symbolize/unwind_cache.h"
 
@@ -31,6 +31,7 @@
 #define UNUSED_NS	  60000000000ULL /* until what nobody maps any more goes */
 #define AGE_NS		  10000000000ULL
 #define TABLE_MS	  20000		/* of its own time; the largest of PyTorch takes a fifth */
+#define WHOLE_WORDS	  8192		/* a smaller table is loaded as a whole */
 #define LAYOUTS_OF_STACKS PY_FRAMES_MAX /* py_layouts: the second half is ours */
 
 /* What the mapping at an offset of the file shows: constant for each file. */
@@ -40,21 +41,14 @@ struct shown {
 	uint64_t delta; /* address of the mapping - bias */
 };
 
-/* In the pool. */
-struct rules {
-	uint32_t at, words;
-	uint32_t files; /* that have them */
-	struct unwind_table_ref ref;
-};
-
 struct unwind_file {
 	uint64_t key;
 	uint32_t table;
 	uint32_t refs;
-	uint64_t unused_ns;  /* since when there are none */
-	atomic_bool pending; /* its elf waits to be compiled */
-	struct rules *rules; /* NULL = none */
-	bool evicted;	     /* had rules, which others needed the room of */
+	uint64_t unused_ns;	    /* since when there are none */
+	atomic_bool pending;	    /* its elf waits to be compiled */
+	struct unwind_rules *rules; /* NULL = none */
+	bool evicted;		    /* had rules, which others needed the room of */
 	bool is_python;
 	struct unwind_python python;
 	VEC(struct shown) shown;
@@ -70,6 +64,7 @@ struct unwind_file {
 struct unwind_files {
 	struct unwinder_maps maps;
 	struct unwinder_listener listener;
+	bool by_page;
 	struct unwind_cache *cache;
 	struct facts_cache *facts_cache; /* only read here */
 	struct facts_keeper *facts_keeper;
@@ -86,39 +81,35 @@ struct unwind_files {
 	size_t to_load; /* files whose rules are to be compiled */
 	size_t next_reused;
 	uint64_t aged_ns;
-	VEC(struct rules *) leaving; /* nobody finds them any more, but may be reading them */
+	VEC(struct unwind_rules *)
+	leaving; /* nobody finds them any more, but may be reading them */
 	struct unwinder_stats stats;
 };
-
-static void drop_rules(struct unwind_files *fs, struct rules *r)
-{
-	unwind_pool_give(fs->maps.pool, r->at, r->words);
-	free(r);
-}
 
 static void drop_leaving(struct unwind_files *fs)
 {
 	for (size_t i = 0; i < fs->leaving.len; i++)
-		drop_rules(fs, fs->leaving.data[i]);
+		unwind_rules_give(fs->maps.pool, fs->leaving.data[i]);
 	fs->leaving.len = 0;
 }
 
 static void give_rules(struct unwind_files *fs, struct unwind_file *f)
 {
-	struct rules *r = f->rules;
+	struct unwind_rules *r = f->rules;
 	f->rules = NULL;
 	if (!r || --r->files)
 		return;
-	drop_rules(fs, r);
+	unwind_rules_give(fs->maps.pool, r);
 }
 
 struct unwind_files *unwind_files_new(const struct unwinder_maps *maps,
 				      const struct unwinder_listener *listener,
-				      struct parser_host *host)
+				      struct parser_host *host, bool by_page)
 {
 	struct unwind_files *fs = xcalloc(1, sizeof(*fs));
 	fs->maps = *maps;
 	fs->listener = *listener;
+	fs->by_page = by_page;
 	fs->owners.most_ns = OWNER_NS;
 	fs->parser = parser_new(host, true);
 	fs->compiler = parser_new(host, false);
@@ -521,40 +512,73 @@ void unwind_files_age(struct unwind_files *fs)
 	}
 }
 
-static bool give_table(struct unwind_files *fs, struct unwind_file *f, struct rules *r)
+static bool give_table(struct unwind_files *fs, struct unwind_file *f, struct unwind_rules *r)
 {
 	r->files++;
 	f->rules = r;
 	return !bpf_map_update_elem(fs->maps.tables, &f->table, &r->ref, BPF_ANY);
 }
 
+/* The file that rows of a table are to come from page by page, or -1. */
+static int rows_file(const struct unwind_files *fs, const struct unwind_file *f,
+		     const struct unwind_table *t)
+{
+	if (!fs->by_page || f->is_vdso || t->len <= WHOLE_WORDS)
+		return -1;
+	char *name = unwind_cache_name_of(f->facts.build_id, f->owner, f->size, f->facts.sum);
+	int fd = unwind_cache_file(fs->cache, name, t);
+	free(name);
+	return fd;
+}
+
 static bool install(struct unwind_files *fs, struct unwind_file *f, const struct unwind_table *t)
 {
-	const struct unwind_table_head *h = (const void *)t->words;
-	uint32_t at;
-	while (!unwind_pool_put(fs->maps.pool, t->words, (uint32_t)t->len, &at))
-		if (!evict(fs))
-			return false;
-	struct rules *r = xcalloc(1, sizeof(*r));
-	*r = (struct rules){.at = at,
-			    .words = (uint32_t)t->len,
-			    .ref = {
-				    .text_start = h->text_start,
-				    .npages = h->npages,
-				    .pages_at = at + h->pages_at,
-				    .rows_at = at + h->rows_at,
-				    .nrows = h->nrows,
-				    .rules_at = at + h->rules_at,
-				    .nrules = h->nrules,
-			    }};
+	int fd = rows_file(fs, f, t);
+	struct unwind_rules *r;
+	while (!(r = unwind_rules_put(fs->maps.pool, t, fd))) {
+		if (evict(fs))
+			continue;
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
 	return give_table(fs, f, r);
 }
 
+static void want_page(struct unwind_files *fs, const struct unwind_file *f, uint64_t page)
+{
+	if (!f->rules || page > UINT32_MAX ||
+	    !unwind_rules_lack(fs->maps.pool, f->rules, (uint32_t)page))
+		return;
+	while (!unwind_rules_load(fs->maps.pool, f->rules, (uint32_t)page))
+		if (!evict(fs) || !f->rules)
+			return;
+	fs->stats.pages++;
+}
+
+void unwind_files_want(struct unwind_files *fs, uint32_t table, uint32_t page)
+{
+	if (table >= fs->list.len)
+		return;
+	want_page(fs, fs->list.data[table], page);
+	/* code that works together is linked together */
+	want_page(fs, fs->list.data[table], (uint64_t)page + 1);
+	if (page)
+		want_page(fs, fs->list.data[table], page - 1);
+}
+
+void unwind_files_want_at(struct unwind_files *fs, const struct unwind_file *f, uint64_t address)
+{
+	if (f->rules && address >= f->rules->ref.text_start)
+		want_page(fs, f, (address - f->rules->ref.text_start) >> UNWIND_PAGE_SHIFT);
+}
+
 /* The rules of a file that has the same name in the cache on the disk: see unwind_cache.h. */
-static struct rules *rules_of_same(const struct unwind_files *fs, const struct unwind_file *f)
+static struct unwind_rules *rules_of_same(const struct unwind_files *fs,
+					  const struct unwind_file *f)
 {
 	char *name = unwind_cache_name_of(f->facts.build_id, f->owner, f->size, f->facts.sum);
-	struct rules *ret = NULL;
+	struct unwind_rules *ret = NULL;
 	for (size_t i = 0; i < fs->list.len && name && !ret; i++) {
 		const struct unwind_file *o = fs->list.data[i];
 		bool same = o->rules && o->owner == f->owner && o->size == f->size &&
@@ -590,7 +614,7 @@ static void load(struct unwind_files *fs, struct unwind_file *f)
 	struct unwind_table table = {0};
 	struct err e;
 	bool hit = false;
-	struct rules *same = rules_of_same(fs, f);
+	struct unwind_rules *same = rules_of_same(fs, f);
 	int rc = same ? 0 : get_table(fs, f, &table, &hit, &e);
 	if (!rc && (same ? give_table(fs, f, same) : install(fs, f, &table))) {
 		fs->stats.files++;

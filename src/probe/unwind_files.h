@@ -22,9 +22,10 @@ struct unwind_python {
 	uint32_t layout;
 };
 
+/* by_page: of tables that are large, rows of a page come once they are asked for. */
 struct unwind_files *unwind_files_new(const struct unwinder_maps *maps,
 				      const struct unwinder_listener *listener,
-				      struct parser_host *host);
+				      struct parser_host *host, bool by_page);
 void unwind_files_free(struct unwind_files *fs);
 
 /* The file of a mapping, with one more reference; NULL when it cannot be opened. Its rules
@@ -38,6 +39,11 @@ bool unwind_file_pending(const struct unwind_file *f);
 
 /* Compiles the rules of one file whose are not there yet; true when there are more. */
 bool unwind_files_load(struct unwind_files *fs);
+
+/* The rows of a page of a table, with those beside it, and of an address in a file; they may be
+ * there. */
+void unwind_files_want(struct unwind_files *fs, uint32_t table, uint32_t page);
+void unwind_files_want_at(struct unwind_files *fs, const struct unwind_file *f, uint64_t address);
 
 /* Takes back the rules of files that no process has mapped for a minute; looks at them no more
  * often than each ten seconds. Their numbers stay, as stacks name them: one that is mapped again

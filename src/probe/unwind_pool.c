@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define SEGMENT_BYTES  (UNWIND_SEGMENT_WORDS * sizeof(uint32_t))
-#define SEGMENTS_LIMIT 40 /* 160 MiB */
+#define SEGMENTS_LIMIT 160 /* 160 MiB */
 
 void unwind_pool_init(struct unwind_pool *p, int map)
 {
@@ -90,7 +90,7 @@ bool unwind_pool_reserve(struct unwind_pool *p, uint32_t segments)
 	return true;
 }
 
-static bool take(struct unwind_pool *p, uint32_t len, uint32_t *ret_at)
+static bool take_range(struct unwind_pool *p, uint32_t len, uint32_t *ret_at)
 {
 	for (size_t i = 0; i < p->free.len; i++) {
 		struct pool_range *r = &p->free.data[i];
@@ -112,21 +112,25 @@ static bool take(struct unwind_pool *p, uint32_t len, uint32_t *ret_at)
 static uint32_t wanted_segments(const struct unwind_pool *p, uint32_t len)
 {
 	uint32_t missing = (len + UNWIND_SEGMENT_WORDS - 1) / UNWIND_SEGMENT_WORDS;
-	uint32_t ahead = p->nsegments / 2;
+	uint32_t ahead = p->spares ? 0 : p->nsegments / 2;
 	return missing > ahead ? missing : ahead;
 }
 
-bool unwind_pool_put(struct unwind_pool *p, const uint32_t *words, uint32_t len, uint32_t *ret_at)
+bool unwind_pool_take(struct unwind_pool *p, uint32_t len, uint32_t *ret_at)
 {
-	uint32_t need = rounded(len), at;
+	uint32_t need = rounded(len);
 	if (len > SEGMENTS_LIMIT * UNWIND_SEGMENT_WORDS)
 		return false;
-	while (!take(p, need, &at)) {
+	while (!take_range(p, need, ret_at)) {
 		if (!unwind_pool_reserve(p, wanted_segments(p, need)))
 			return false;
 	}
-	*ret_at = at;
 	p->used_words += need;
+	return true;
+}
+
+void unwind_pool_write(struct unwind_pool *p, uint32_t at, const uint32_t *words, uint32_t len)
+{
 	while (len) {
 		uint32_t *segment = p->segments[at / UNWIND_SEGMENT_WORDS];
 		uint32_t from = at % UNWIND_SEGMENT_WORDS;
@@ -136,7 +140,29 @@ bool unwind_pool_put(struct unwind_pool *p, const uint32_t *words, uint32_t len,
 		at += n;
 		len -= n;
 	}
+}
+
+bool unwind_pool_put(struct unwind_pool *p, const uint32_t *words, uint32_t len, uint32_t *ret_at)
+{
+	if (!unwind_pool_take(p, len, ret_at))
+		return false;
+	unwind_pool_write(p, *ret_at, words, len);
 	return true;
+}
+
+static uint32_t *word_of(const struct unwind_pool *p, uint32_t at)
+{
+	return p->segments[at / UNWIND_SEGMENT_WORDS] + at % UNWIND_SEGMENT_WORDS;
+}
+
+void unwind_pool_tell(struct unwind_pool *p, uint32_t at, uint32_t word)
+{
+	__atomic_store_n(word_of(p, at), word, __ATOMIC_RELEASE);
+}
+
+uint32_t unwind_pool_word(const struct unwind_pool *p, uint32_t at)
+{
+	return *word_of(p, at);
 }
 
 void unwind_pool_give(struct unwind_pool *p, uint32_t at, uint32_t len)

@@ -17,6 +17,7 @@ struct unwind_pool {
 	int map; /* the array of segments; not owned */
 	uint32_t *segments[UNWIND_SEGMENTS_MAX];
 	uint32_t nsegments;
+	bool spares; /* segments come one by one, though the kernel is waited for at each */
 	VEC(struct pool_range) free; /* by place; no two touch */
 	uint64_t used_words;
 };
@@ -28,8 +29,14 @@ void unwind_pool_free(struct unwind_pool *p);
  * memory for them. */
 bool unwind_pool_reserve(struct unwind_pool *p, uint32_t segments);
 
-/* Copies words into the pool; *ret_at is a multiple of UNWIND_RULE_WORDS. False when there is
- * no room, or no memory for another segment. */
+/* Room for words, of which nobody reads; *ret_at is a multiple of UNWIND_RULE_WORDS. False when
+ * there is none, or no memory for another segment. */
+bool unwind_pool_take(struct unwind_pool *p, uint32_t len, uint32_t *ret_at);
+void unwind_pool_write(struct unwind_pool *p, uint32_t at, const uint32_t *words, uint32_t len);
+/* Both. */
 bool unwind_pool_put(struct unwind_pool *p, const uint32_t *words, uint32_t len, uint32_t *ret_at);
+/* A word that programs may be reading: who sees it sees all that was written before. */
+void unwind_pool_tell(struct unwind_pool *p, uint32_t at, uint32_t word);
+uint32_t unwind_pool_word(const struct unwind_pool *p, uint32_t at);
 /* Gives words back that nobody reads any more. */
 void unwind_pool_give(struct unwind_pool *p, uint32_t at, uint32_t len);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +25,11 @@
 #define TICK_MS	   250
 #define LOOKS_MAX  65536 /* processes that wait for the thread */
 #define HANDED_MAX 64	 /* of these, whose mappings are kept until then */
+#define WANTS_MAX  1024	 /* pages that are asked for; others are asked for again */
+
+/* Of a stack, where return addresses are looked for. */
+#define STACK_PAGES 16
+#define STACK_PAGE  4096
 
 /* What a process had mapped when it was looked at. */
 struct handed {
@@ -34,18 +40,20 @@ struct handed {
 struct unwinder {
 	struct unwinder_maps maps;
 	struct unwind_files *files; /* the thread's own */
-	bool ages;
+	bool small;
+	uint64_t stack[STACK_PAGES * STACK_PAGE / 8]; /* the thread's own */
 	pthread_t thread;
 	pthread_mutex_t lock; /* guards all below */
 	pthread_cond_t wake;
 	pthread_cond_t idle;
 	VEC(pid_t) queue;
 	VEC(struct handed) handed; /* of some in the queue */
-	pid_t looking;		   /* what the thread is publishing, 0 = nothing */
-	bool looking_at_dead;	   /* that process ended meanwhile */
-	bool loading;		   /* files are left to be loaded */
-	VEC(pid_t) awaited;	   /* processes of which not all was there; 0 = all */
-	int settled_fd;		   /* eventfd(2): now it is */
+	VEC(struct rec_rules) wants;
+	pid_t looking;	      /* what the thread is publishing, 0 = nothing */
+	bool looking_at_dead; /* that process ended meanwhile */
+	bool loading;	      /* files are left to be loaded */
+	VEC(pid_t) awaited;   /* processes of which not all was there; 0 = all */
+	int settled_fd;	      /* eventfd(2): now it is */
 	bool stop;
 	struct map64 sets_of; /* pid -> struct mapping_set * */
 	VEC(struct mapping_set *) sets;
@@ -231,6 +239,51 @@ static void publish(struct unwinder *u, pid_t pid, proc_maps_t *maps)
 		set_free(u, p.set);
 }
 
+/* ---- pages ---- */
+
+/* Reads the used end of a stack; how many words of it. Pages behind its beginning are not mapped.
+ */
+static size_t read_stack(struct unwinder *u, pid_t pid, uint64_t sp)
+{
+	struct iovec to = {u->stack, sizeof(u->stack)}, pages[STACK_PAGES];
+	uint64_t at = sp & ~7ULL;
+	for (size_t i = 0; i < STACK_PAGES; i++) {
+		size_t len = STACK_PAGE - at % STACK_PAGE;
+		pages[i] = (struct iovec){(void *)at, len};
+		at += len;
+	}
+	ssize_t n = process_vm_readv(pid, &to, 1, pages, STACK_PAGES, 0);
+	return n > 0 ? (size_t)n / sizeof(u->stack[0]) : 0;
+}
+
+/* A stack is cut at the first page that is not there. So that those behind it do not cut the next
+ * ones, pages of all that lies on the stack and looks like a return address come at once. */
+static void bring_callers(struct unwinder *u, const struct rec_rules *r)
+{
+	const struct mapping_set *set = set_before(u, (pid_t)r->tgid);
+	size_t n = set ? read_stack(u, (pid_t)r->tgid, r->sp) : 0;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t address = u->stack[i] - 1, bias;
+		const struct mapped_code *c = mapping_set_at(set, address);
+		if (c && c->file && unwind_file_bias(c->file, &c->map, &bias))
+			unwind_files_want_at(u->files, c->file, address - bias);
+	}
+}
+
+static void bring_wanted(struct unwinder *u)
+{
+	pthread_mutex_lock(&u->lock);
+	VEC(struct rec_rules) wants = {u->wants.data, u->wants.len, u->wants.cap};
+	u->wants.data = NULL;
+	u->wants.len = u->wants.cap = 0;
+	pthread_mutex_unlock(&u->lock);
+	for (size_t i = 0; i < wants.len; i++) {
+		unwind_files_want(u->files, wants.data[i].table, wants.data[i].page);
+		bring_callers(u, &wants.data[i]);
+	}
+	vec_free(&wants);
+}
+
 /* ---- the thread ---- */
 
 /* With the lock held: what was handed over of a process, if anything. */
@@ -256,7 +309,7 @@ static void drop_handed(struct unwinder *u, pid_t pid)
 /* With the lock held: until there is a process to look at, or a tick; 0 = none. */
 static pid_t next_look(struct unwinder *u)
 {
-	if (!u->queue.len && !u->loading) {
+	if (!u->queue.len && !u->loading && !u->wants.len) {
 		struct timespec until;
 		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_nsec += TICK_MS * 1000000L;
@@ -330,8 +383,9 @@ static void *work(void *arg)
 		} else if (loading) {
 			loading = unwind_files_load(u->files);
 		}
+		bring_wanted(u);
 		collect_garbage(u);
-		if (u->ages)
+		if (u->small)
 			unwind_files_age(u->files);
 		pthread_mutex_lock(&u->lock);
 		u->looking = 0;
@@ -346,14 +400,14 @@ static void *work(void *arg)
 /* ---- the interface ---- */
 
 int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps,
-		   const struct unwinder_listener *listener, struct parser_host *host, bool ages,
+		   const struct unwinder_listener *listener, struct parser_host *host, bool small,
 		   struct err *e)
 {
 	struct unwinder *u = xcalloc(1, sizeof(*u));
 	u->maps = *maps;
-	u->ages = ages;
+	u->small = small;
 	u->settled_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	u->files = unwind_files_new(maps, listener, host);
+	u->files = unwind_files_new(maps, listener, host, small);
 	pthread_mutex_init(&u->lock, NULL);
 	pthread_cond_init(&u->wake, NULL);
 	pthread_cond_init(&u->idle, NULL);
@@ -381,6 +435,7 @@ void unwinder_stop(struct unwinder *u)
 		set_free(u, u->sets.data[i]);
 	vec_free(&u->sets);
 	vec_free(&u->queue);
+	vec_free(&u->wants);
 	vec_free(&u->awaited);
 	while (u->handed.len)
 		drop_handed(u, u->handed.data[0].pid);
@@ -432,6 +487,15 @@ static struct mapping_set *published_set(const struct unwinder *u, pid_t pid)
 			return s;
 	}
 	return NULL;
+}
+
+void unwinder_want(struct unwinder *u, const struct rec_rules *r)
+{
+	pthread_mutex_lock(&u->lock);
+	if (u->wants.len < WANTS_MAX)
+		*vec_push(&u->wants) = *r;
+	pthread_cond_signal(&u->wake);
+	pthread_mutex_unlock(&u->lock);
 }
 
 bool unwinder_forked(struct unwinder *u, pid_t child)

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "symbolize/proc_maps.h"
+#include "wire/event.h"
 
 struct unwind_pool;
 
@@ -43,6 +44,7 @@ struct unwinder_stats {
 	uint64_t without;      /* files that have no rules */
 	uint64_t refused;      /* that could not be read, or did not fit */
 	uint64_t words_bytes;  /* of rules in the kernel */
+	uint64_t pages;	       /* of tables, whose rows came when they were asked for */
 	uint64_t build_ns;     /* reading and compiling them took so long */
 	uint64_t facts_read;   /* files whose head was read */
 	uint64_t facts_cached; /* files of which an earlier session had read it */
@@ -52,15 +54,19 @@ struct unwinder;
 
 struct parser_host;
 
-/* ages: rules of files that nobody has mapped for long go, and come again when they are mapped. */
+/* small: rules of files that nobody has mapped for long go, and come again when they are mapped; of
+ * large files the rules of those pages are there that stacks were walked through. A walk that comes
+ * to another ends there, and asks for it. */
 int unwinder_start(struct unwinder **ret, const struct unwinder_maps *maps,
-		   const struct unwinder_listener *listener, struct parser_host *host, bool ages,
+		   const struct unwinder_listener *listener, struct parser_host *host, bool small,
 		   struct err *e);
 void unwinder_stop(struct unwinder *u);
 
 /* The process has new mappings: they are published soon. maps are those of its code (see
  * proc_code_read), which are taken over. */
 void unwinder_look(struct unwinder *u, pid_t pid, proc_maps_t *maps);
+/* A walk needs rules that are not there: they come soon, and with them those of who called. */
+void unwinder_want(struct unwinder *u, const struct rec_rules *r);
 /* A child that was forked has its parent's mappings, and BPF has published them for it. False when
  * it has not: the parent was not published yet, or the child has executed another program. */
 bool unwinder_forked(struct unwinder *u, pid_t child);

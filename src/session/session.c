@@ -15,7 +15,9 @@
 #include "pipeline/readers.h"
 #include "symbolize/debuginfod.h"
 
-#define ALWAYS_ON_RINGS	  (32u << 20)
+#define ALWAYS_ON_RINGS	  (32u << 20) /* of many CPUs */
+#define ALWAYS_ON_FEW	  (16u << 20) /* as long as each has ALWAYS_ON_RING */
+#define ALWAYS_ON_RING	  (1u << 20)
 #define FIRST_STACK_SHIFT 3 /* as for a busy job; a quiet one gets more stacks soon */
 
 void session_say(const struct session *s, const char *fmt, ...)
@@ -32,11 +34,14 @@ void session_say(const struct session *s, const char *fmt, ...)
 
 /* ---- what is forked ---- */
 
-/* Of each CPU; 0: as the tracer likes. */
-static uint32_t ring_bytes_of(const struct session_options *o)
+uint32_t session_ring_bytes(const struct session_options *o, long cpus)
 {
-	long cpus = sysconf(_SC_NPROCESSORS_CONF);
-	return o->always_on ? ALWAYS_ON_RINGS / (uint32_t)(cpus > 8 ? cpus : 8) : 0;
+	uint32_t n = cpus > 8 ? (uint32_t)cpus : 8, few = ALWAYS_ON_FEW / n;
+	if (!o->always_on)
+		return 0;
+	if (few >= ALWAYS_ON_RING)
+		return few;
+	return ALWAYS_ON_RINGS / n < ALWAYS_ON_RING ? ALWAYS_ON_RINGS / n : ALWAYS_ON_RING;
 }
 
 static struct tracer_options tracer_options_of(const struct session *s)
@@ -54,7 +59,7 @@ static struct tracer_options tracer_options_of(const struct session *s)
 		.btf_path = o->btf_path,
 		.patience = o->patience,
 		.starts_targets = o->command != NULL,
-		.ring_bytes = ring_bytes_of(o),
+		.ring_bytes = session_ring_bytes(o, sysconf(_SC_NPROCESSORS_CONF)),
 		.wakes_reader = o->always_on,
 		.without_guard = o->without_guard,
 		.stacks = o->stacks,

@@ -6,8 +6,8 @@
 
 #define HAND_ON_NS    20000000ULL /* each batch wakes the other thread */
 #define HAND_ON_CALLS 8192
-#define KEPT	      8 /* empty batches, to be used again */
-#define KEPT_BYTES    (4u << 20)
+#define KEPT	      8		 /* empty batches, to be used again */
+#define KEPT_BYTES    (4u << 20) /* room for calls of all of these */
 #define SMALL_BYTES   (64u << 10)
 
 struct feed {
@@ -27,6 +27,7 @@ struct feed {
 	struct feed_batch *first, **last; /* under lock, as all below */
 	struct feed_batch *spare;
 	unsigned spares;
+	size_t spare_bytes;
 	bool ended;
 };
 
@@ -175,6 +176,11 @@ void feed_listen(struct feed *f, struct pipeline *p)
 						    .row_gone = on_row_gone});
 }
 
+static size_t room_of(const struct feed_batch *b)
+{
+	return b->calls.cap * sizeof(*b->calls.data);
+}
+
 static struct feed_batch *spare_batch(struct feed *f)
 {
 	struct feed_batch *b = f->spare;
@@ -182,6 +188,7 @@ static struct feed_batch *spare_batch(struct feed *f)
 		return xcalloc(1, sizeof(*b));
 	f->spare = b->next;
 	f->spares--;
+	f->spare_bytes -= room_of(b);
 	b->next = NULL;
 	return b;
 }
@@ -235,7 +242,7 @@ struct feed_batch *feed_take(struct feed *f)
 /* Not those that are larger than is usual: they come of a pause, and would stay. */
 static bool is_worth_keeping(const struct feed_batch *b)
 {
-	size_t room = b->calls.cap * sizeof(*b->calls.data);
+	size_t room = room_of(b);
 	return room <= SMALL_BYTES || (room <= KEPT_BYTES && b->calls.len >= b->calls.cap / 4);
 }
 
@@ -245,10 +252,11 @@ void feed_give_back(struct feed *f, struct feed_batch *b)
 	bool keep = is_worth_keeping(b);
 	batch_empty(b);
 	pthread_mutex_lock(&f->lock);
-	if (keep && f->spares < KEPT) {
+	if (keep && f->spares < KEPT && f->spare_bytes + room_of(b) <= KEPT_BYTES) {
 		b->next = f->spare;
 		f->spare = b;
 		f->spares++;
+		f->spare_bytes += room_of(b);
 		b = NULL;
 	}
 	pthread_mutex_unlock(&f->lock);

@@ -369,6 +369,8 @@ void silence_look(struct session *s);
 void silence_end(struct session *s);
 void silence_free(struct session *s);
 
+/* session.c: of each CPU's ring; 0: as the tracer likes. */
+uint32_t session_ring_bytes(const struct session_options *o, long cpus);
 /* A sentence for who hosts the session. */
 void session_say(const struct session *s, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

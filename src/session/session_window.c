@@ -7,6 +7,7 @@
 #include "wire/event.h"
 
 #define MOST_WAITS 65536
+#define RAW_BYTES  (4u << 20) /* of rows that are not compressed */
 
 struct session_window {
 	struct row_window *rows; /* NULL before the first */
@@ -127,6 +128,7 @@ void session_window_begin(struct session_window *w, uint64_t most_calls, uint64_
 	forget_ended(w);
 	w->rows = row_window_new(most_calls * sizeof(struct m_call) +
 				 MOST_WAITS * sizeof(struct m_wait));
+	row_window_pack(w->rows, RAW_BYTES, UINT64_MAX);
 	w->calls = w->waits = 0;
 	w->broken = false;
 	w->most_calls = most_calls;

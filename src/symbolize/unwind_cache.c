@@ -14,6 +14,8 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "base/cache_folder.h"
@@ -92,6 +94,22 @@ bool unwind_cache_load(const struct unwind_cache *c, const char *name, struct un
 	ret->words = (uint32_t *)b.data;
 	ret->len = b.len / sizeof(*ret->words);
 	return true;
+}
+
+int unwind_cache_file(const struct unwind_cache *c, const char *name, const struct unwind_table *t)
+{
+	struct unwind_table_head head;
+	struct stat st;
+	int fd = name ? cache_folder_open_file(c->folder, name) : -1;
+
+	/* the head has a sum of all words */
+	if (fd >= 0 && (fstat(fd, &st) < 0 || (uint64_t)st.st_size != t->len * sizeof(*t->words) ||
+			pread(fd, &head, sizeof(head), 0) != sizeof(head) ||
+			memcmp(&head, t->words, sizeof(head)) != 0)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
 }
 
 void unwind_cache_store(const struct unwind_cache *c, const char *name,

@@ -30,5 +30,8 @@ uint32_t unwind_cache_sum(const struct elf_file *f);
 char *unwind_cache_name_of(const char *build_id, uid_t owner, uint64_t size, uint32_t sum);
 /* name may be NULL. load: a table that was checked, to be freed; false when there is none. */
 bool unwind_cache_load(const struct unwind_cache *c, const char *name, struct unwind_table *ret);
+/* The file of a table that was loaded or stored, to read its words from; -1 when it is another by
+ * now, or none. */
+int unwind_cache_file(const struct unwind_cache *c, const char *name, const struct unwind_table *t);
 void unwind_cache_store(const struct unwind_cache *c, const char *name,
 			const struct unwind_table *t);

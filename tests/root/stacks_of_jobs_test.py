@@ -64,7 +64,7 @@ class Tracer:
     """The tool, on a control group of its own."""
 
     def __init__(self, t, *options, everyone=False):
-        self.t, self.group = t, make_cgroup(t, "stacks")
+        self.t, self.group = t, make_cgroup(t, "stacks-%d" % everyone)
         level = os.path.relpath(self.group, cgroup2()).count("/") + 1
         catalog = t.path("catalog.yaml")
         with open(catalog, "w") as f:
@@ -246,6 +246,27 @@ def _(t):
         told = a.status()
         expect((told["published"], told["calls"]) == (n, 0) and told["inside"] > 0, told)
     a.end()
+
+
+@test("of an agent's large tables the pages are loaded that stacks need, and stacks are as whole")
+def _(t):
+    script = "import ctypes\nctypes.CDLL(%r).target_push(1)\n" % LIBTARGET + SPIN
+    told = {}
+    for everyone in True, False:  # the first keeps the tables in the cache
+        a = Tracer(t, everyone=everyone)
+        job = a.run(PYTHON, "-c", script)
+        a.wait_whole(job.pid)
+        told[everyone] = a.status()
+        if not everyone:
+            before = told[everyone]["pages"]
+            whole, others, told[everyone] = a.sampled(job.pid, 500)
+            expect(whole > 20 * others, "%d whole, %d not: %r" % (whole, others, told))
+            expect(0 < before <= told[everyone]["pages"] < before + 20, told)
+        a.end()
+        t.kill(job)
+        job.wait()
+    expect(told[True]["pages"] == 0, "a recording has all of them: %r" % told)
+    expect(told[False]["bytes"] < told[True]["bytes"] / 2, told)
 
 
 @test("rules of files that nobody maps any more are given back, and come again", 150, beside=True)

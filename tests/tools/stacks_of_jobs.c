@@ -8,6 +8,7 @@
  *
  * For each line of its input it prints one of JSON: how often mappings were read (scans), how many
  * processes are published, how many files got rules (files) and had them taken back (given_back),
+ * how many bytes of rules there are, and how many pages of them came because a walk needed them,
  * how many calls the kernel told, how many functions have their probe inside (inside), and of each
  * process how many samples have whole stacks, and how many have not. It ends with its input. Needs
  * root.
@@ -122,10 +123,10 @@ static void tell(struct seen *seen)
 	struct tracer_stats st;
 	tracer_stats(seen->tracer, &st);
 	printf("{\"scans\": %" PRIu64 ", \"published\": %" PRIu64 ", \"files\": %" PRIu64
-	       ", \"given_back\": %" PRIu64 ", \"calls\": %" PRIu64 ", \"inside\": %" PRIu64
-	       ", \"samples\": {",
+	       ", \"given_back\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"pages\": %" PRIu64
+	       ", \"calls\": %" PRIu64 ", \"inside\": %" PRIu64 ", \"samples\": {",
 	       st.scans, st.unwinder.processes, st.unwinder.files, st.unwinder.given_back,
-	       seen->calls, st.places_inside);
+	       st.unwinder.words_bytes, st.unwinder.pages, seen->calls, st.places_inside);
 	tell_samples(seen);
 	printf("}}\n");
 	fflush(stdout);

@@ -122,7 +122,7 @@ static uint64_t address_in_file(const char *name)
 }
 
 #define SMALL_FILE "/lib64/ld-linux-x86-64.so.2"
-#define COPIES	   (16u << 20)
+#define COPIES	   (8u << 20)
 
 static void ask_to_open(struct namer_files *files, const struct parser_op *open_op, uint32_t handle)
 {

@@ -236,6 +236,28 @@ static void test_a_pause_leaves_nothing(void **state)
 	end(&run);
 }
 
+/* A reader who falls behind once makes batches that are as large as is usual then: of those few are
+ * kept. The first takes of the pipeline what it needs for so many calls. */
+static void test_large_batches_are_few(void **state)
+{
+	(void)state;
+	struct run run;
+	uint64_t now = 0, calls = 0;
+	begin(&run, FEED_BYTES);
+	define(&run, 0);
+	for (uint32_t i = 0; i < 2; i++, now += 30000)
+		pass(&run, 0, now, 30000);
+	calls += take_all(&run, now * 1000000000ULL);
+	size_t before = bytes_in_use();
+	for (uint32_t i = 0; i < 8; i++, now += 30000)
+		pass(&run, 0, now, 30000);
+	calls += take_all(&run, now * 1000000000ULL);
+	assert_int_equal(calls, now);
+	assert_true(bytes_in_use() < before + (4u << 20));
+	feed_end(run.feed);
+	end(&run);
+}
+
 /* A session closes its pipeline after the feed: what that tells then is for nobody. */
 static void test_nothing_after_the_end(void **state)
 {
@@ -323,6 +345,7 @@ int main(void)
 		cmocka_unit_test(test_slow_reader),
 		cmocka_unit_test(test_room_comes_back),
 		cmocka_unit_test(test_a_pause_leaves_nothing),
+		cmocka_unit_test(test_large_batches_are_few),
 		cmocka_unit_test(test_nothing_after_the_end),
 		cmocka_unit_test(test_names_of_processes_go),
 	};

@@ -157,6 +157,40 @@ static void test_kept(void **state)
 	end(&m);
 }
 
+/* What is read from it later is the table that was loaded, and no other of the same name. */
+static void test_file(void **state)
+{
+	struct unwind_cache *c = unwind_cache_open(folder, 0);
+	struct unwind_table mine, other;
+	struct made m, n;
+	struct err e;
+	uint32_t last;
+
+	(void)state;
+	make(&m, 1, 20);
+	make(&n, 2, 20);
+	assert_int_equal(unwind_table_build(m.file, &mine, NULL, &e), 0);
+	assert_int_equal(unwind_table_build(n.file, &other, NULL, &e), 0);
+	assert_int_equal(unwind_cache_file(c, m.name, &mine), -1);
+	assert_int_equal(unwind_cache_file(c, NULL, &mine), -1);
+	unwind_cache_store(c, m.name, &mine);
+	int fd = unwind_cache_file(c, m.name, &mine);
+	assert_true(fd >= 0);
+	assert_int_equal(unwind_cache_file(c, m.name, &other), -1);
+	unwind_cache_store(c, m.name, &other);
+	assert_int_equal(unwind_cache_file(c, m.name, &mine), -1);
+	assert_int_equal(pread(fd, &last, 4, (off_t)(mine.len - 1) * 4), 4);
+	assert_int_equal(last, mine.words[mine.len - 1]);
+	close(fd);
+	assert_int_equal(chmod(path_of(m.name), 0666), 0);
+	assert_int_equal(unwind_cache_file(c, m.name, &other), -1);
+	unwind_table_free(&mine);
+	unwind_table_free(&other);
+	unwind_cache_close(c);
+	end(&m);
+	end(&n);
+}
+
 static void test_no_build_id(void **state)
 {
 	struct unwind_cache *c = unwind_cache_open(folder, 0);
@@ -470,6 +504,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_kept, empty_folder),
+		cmocka_unit_test_setup(test_file, empty_folder),
 		cmocka_unit_test_setup(test_no_build_id, empty_folder),
 		cmocka_unit_test_setup(test_claimed_build_id, empty_folder),
 		cmocka_unit_test_setup(test_no_rules, empty_folder),

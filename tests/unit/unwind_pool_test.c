@@ -102,6 +102,20 @@ static void what_was_reserved_is_used_first(void **state)
 	teardown(&p);
 }
 
+static void one_that_spares_gets_no_more_than_it_needs(void **state)
+{
+	(void)state;
+	struct unwind_pool p;
+	uint32_t at;
+	setup(&p);
+	p.spares = true;
+	for (uint32_t i = 1; i <= 6; i++) {
+		assert_true(unwind_pool_take(&p, UNWIND_SEGMENT_WORDS, &at));
+		assert_int_equal(p.nsegments, i);
+	}
+	teardown(&p);
+}
+
 static void there_is_no_more_than_the_array_holds(void **state)
 {
 	(void)state;
@@ -120,6 +134,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(words_longer_than_a_segment_are_found),
 		cmocka_unit_test(what_was_reserved_is_used_first),
+		cmocka_unit_test(one_that_spares_gets_no_more_than_it_needs),
 		cmocka_unit_test(there_is_no_more_than_the_array_holds),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
