@@ -206,7 +206,8 @@ static __always_inline int look_up(struct rec_stack *r, __u64 at)
 	struct unwind_state *st = &r->state;
 	st->frame_end = 0;
 	st->by_guess = 0;
-	int end = st->mapping.table == MAPPING_NO_RULES
+	int end = st->recalled ? 0
+		  : st->mapping.table == MAPPING_NO_RULES
 			  ? STACK_NO_RULES
 			  : find_rule(r, at - st->mapping.bias, st->mapping.table);
 	if (end == STACK_NO_RULES && is_programs_start(r))
@@ -217,6 +218,8 @@ static __always_inline int look_up(struct rec_stack *r, __u64 at)
 	}
 	if (end)
 		return stack_fails(r, end);
+	if (!st->recalled)
+		keep_place(r, at);
 	st->by_guess = st->rule.by_code;
 	if (st->rule.cfa == CFA_END)
 		return stack_fails(r, STACK_WHOLE);
@@ -295,7 +298,8 @@ __noinline int enter_frame(struct rec_stack *r)
 		return stack_fails(r, STACK_WHOLE);
 	if (st->exact && leave_trampoline(r, at))
 		at = st->regs[UNWIND_RIP] - 1;
-	int end = find_mapping(r, at);
+	st->recalled = recall_place(r, at);
+	int end = st->recalled ? 0 : find_mapping(r, at);
 	if (end) {
 		ask_for_mappings(r);
 		if (r->frames == r->kernel)
@@ -373,6 +377,8 @@ static __always_inline struct rec_stack *stack_begin(__u32 tgid)
 	r->state.amid_entry = 0;
 	r->state.in_exec = 0;
 	r->state.by_guess = 0;
+	r->state.published = 0;
+	r->state.recalled = 0;
 	r->state.returns = 0;
 	r->state.trampoline = 0;
 	r->state.mapping.start = r->state.mapping.end = 0;

@@ -145,6 +145,75 @@ static __always_inline bool is_job(const struct rec_stack *r)
 	return target && *target & TARGET_TELLS_INSIDE;
 }
 
+/* ---- what was found before ---- */
+
+#define PLACES_FOUND 2048 /* on a CPU: a training goes through some hundred; a power of two */
+
+/* The mapping and the rule of a place in code. To look for them takes some twenty steps in memory
+ * that nothing else uses, for each frame of each stack, and most stacks of a job go through the
+ * same places. Of mappings that user space published alone: these have a number that is never used
+ * again (generation), so that what was found stays true. */
+struct found_place {
+	__u64 address;
+	__u32 generation; /* 0: it is none */
+	__u32 busy; /* somebody writes it: a program may be interrupted by one that walks too */
+	struct unwind_mapping mapping;
+	struct unwind_rule rule;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, PLACES_FOUND);
+	__type(key, __u32);
+	__type(value, struct found_place);
+} places_found SEC(".maps");
+
+static __always_inline struct found_place *place_of(const struct rec_stack *r, __u64 address)
+{
+	__u64 hash = (address ^ (__u64)r->state.process.generation << 40) * 0x9e3779b97f4a7c15ULL;
+	__u32 place = hash >> 53;
+	return bpf_map_lookup_elem(&places_found, &place);
+}
+_Static_assert(PLACES_FOUND == 1u << (64 - 53), "bits of the hash");
+
+static __always_inline bool is_of_place(const struct found_place *f, const struct rec_stack *r,
+					__u64 address)
+{
+	return !*(volatile __u32 *)&f->busy && *(volatile __u64 *)&f->address == address &&
+	       *(volatile __u32 *)&f->generation == r->state.process.generation;
+}
+
+/* Sets mapping and rule of the state to those of the address, where they are known. */
+__noinline int recall_place(struct rec_stack *r, __u64 address)
+{
+	if (!r || !r->state.process.generation)
+		return 0;
+	struct found_place *f = place_of(r, address);
+	if (!f || !is_of_place(f, r, address))
+		return 0;
+	r->state.mapping = f->mapping;
+	r->state.rule = f->rule;
+	if (is_of_place(f, r, address)) /* nobody wrote meanwhile */
+		return 1;
+	r->state.mapping.start = r->state.mapping.end = 0;
+	return 0;
+}
+
+__noinline int keep_place(struct rec_stack *r, __u64 address)
+{
+	if (!r || !r->state.published)
+		return 0;
+	struct found_place *f = place_of(r, address);
+	if (!f || __sync_lock_test_and_set(&f->busy, 1))
+		return 0;
+	f->address = address;
+	f->generation = r->state.process.generation;
+	f->mapping = r->state.mapping;
+	f->rule = r->state.rule;
+	barrier();
+	*(volatile __u32 *)&f->busy = 0;
+	return 0;
+}
+
 /* When rows of a page were last asked for. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -236,6 +305,7 @@ static long search_mapping(__u32 i, struct search *s)
 		return 0;
 	}
 	r->state.mapping = *m;
+	r->state.published = 1;
 	return 1;
 }
 
@@ -295,6 +365,7 @@ __noinline int find_mapping(struct rec_stack *r, __u64 address)
 	bpf_loop(16, search_mapping, &s, 0);
 	if (!s.failed && in_mapping(r, address))
 		return 0;
+	r->state.published = 0;
 	if (find_vma(r, address))
 		return 0;
 	return s.failed ? STACK_MAPS_CHANGED : STACK_NO_MAPPING;

@@ -333,9 +333,11 @@ struct unwind_state {
 	__u8 in_python;	 /* amid a run's frames */
 	__u8 amid_entry; /* the leaf may stand in an instruction that the kernel emulates */
 	__u8 py_retried;
-	__u8 in_exec;  /* amid execve(2): the old program's stack may be gone */
-	__u8 by_guess; /* the caller of the frame at hand has no better source */
-	__u8 pad[4];
+	__u8 in_exec;	/* amid execve(2): the old program's stack may be gone */
+	__u8 by_guess;	/* the caller of the frame at hand has no better source */
+	__u8 published; /* mapping is one that user space published */
+	__u8 recalled;	/* mapping and rule are of the frame at hand, from before */
+	__u8 pad[2];
 };
 
 struct rec_stack {
