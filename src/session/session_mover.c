@@ -19,8 +19,8 @@
 #define QUIET_RECORDS	100	  /* in a pass */
 #define RECORD_BYTES	50	  /* of most calls */
 #define BYTES_NS	0.05 /* of a CPU's probes in the kernel: a million calls a second of 50 bytes */
-#define STACKS_MOST	60 /* of frequent calls, between two flushes */
-#define STACKS_LEAST	16
+#define STACKS_MOST	20 /* of frequent calls, between two flushes */
+#define STACKS_LEAST	7
 #define STACK_SHIFT_MAX 6
 #define LOSSES_NS	100000000UL /* a window is judged half a second after its end */
 #define DISKS_NS	900000000UL /* at every second flush */
@@ -138,8 +138,9 @@ static void look_at_histograms(struct session *s)
 	}
 }
 
-/* A stack takes some 20 us to walk: of frequent calls so few are taken that a job of many small
- * kernels does not notice. The bounds are more than twice apart, so that it settles. */
+/* A stack takes 60 to 100 us to walk, and the job's data and code leave the caches meanwhile: of
+ * frequent calls so few are taken that a job of many small kernels hardly notices. The bounds are
+ * more than twice apart, so that it settles. */
 static void pace_stacks(struct session *s, uint64_t taken)
 {
 	uint64_t since = taken - s->mover.stacks_taken;
