@@ -2,8 +2,8 @@
 """processes.py - what recording costs a training, told by several processes of each configuration
 that eacgm starts, and several that it does not know of, all there at once, which take turns.
 
-Two equal processes of one host differ by some percent for good (where their pages lie, which CPUs
-they come to), and each has a speed of its own for seconds. A pair of processes cannot tell a cost
+Two equal processes of one host may differ for good (where their pages lie, which CPUs they come to),
+and each has a speed of its own for seconds. A pair of processes cannot tell a cost
 of a few percent from that, however many segments it makes, and its interval does not say so. Here a
 figure is of several processes, and its interval is one of processes: a process counts by the
 median, over the rounds, of its mean step in relation to that of all untraced ones in that round;
