@@ -16,6 +16,7 @@ struct owned {
 };
 
 struct tally {
+	const struct blame_world *w;
 	struct map64 place_of; /* hash of an owner -> index + 1 */
 	VEC(struct owned) list;
 	VEC(struct blame_run) runs;
@@ -50,28 +51,38 @@ static double owner_ns(const struct tally *t, const struct blame_owner *o)
 	return map64_get(&t->place_of, owner_hash(o), &at) ? t->list.data[at].ns : 0;
 }
 
+/* Threads of a pool that released what was waited for are one owner. */
+static void join_pool(const struct tally *t, struct blame_owner *o)
+{
+	o->pool = o->via == VIA_LOCK && blame_is_of_pool(t->w, o->thread, &o->thread);
+}
+
 static void on_owner(void *ctx, const struct blame_owner *o, uint64_t ns)
 {
-	add_owner(ctx, o, (double)ns);
+	struct blame_owner joined = *o;
+	join_pool(ctx, &joined);
+	add_owner(ctx, &joined, (double)ns);
 }
 
 static void on_run(void *ctx, uint32_t thread, struct blame_way way, uint64_t from_ns,
 		   uint64_t to_ns)
 {
 	struct tally *t = ctx;
-	const struct blame_owner o = {.kind = BLAME_RUNS,
-				      .via = way.via,
-				      .peer = way.peer,
-				      .thread = thread,
-				      .frame = BLAME_NO_FRAME};
+	struct blame_owner o = {.kind = BLAME_RUNS,
+				.via = way.via,
+				.peer = way.peer,
+				.thread = thread,
+				.frame = BLAME_NO_FRAME};
+	join_pool(t, &o);
 	add_owner(t, &o, (double)(to_ns - from_ns));
-	*vec_push(&t->runs) = (struct blame_run){thread, way, from_ns, to_ns};
+	*vec_push(&t->runs) = (struct blame_run){thread, o.thread, way, from_ns, to_ns};
 }
 
 static void tally_make(struct tally *t, const struct blame_world *w, const struct blame_span *spans,
 		       size_t n)
 {
 	const struct blame_found found = {.ctx = t, .owns = on_owner, .runs = on_run};
+	t->w = w;
 	for (size_t i = 0; i < n; i++) {
 		blame_walk(w, spans[i].thread, spans[i].from_ns, spans[i].to_ns, &found);
 		t->length_ns += (double)(spans[i].to_ns - spans[i].from_ns);

@@ -67,6 +67,7 @@ enum blame_via {
 
 struct blame_owner {
 	uint8_t kind, via;
+	uint8_t pool; /* the time is of several threads alike, of which `thread` is the first */
 	/* 0, or 1 + index into the thread table: the time of another rank's thread, which was
 	 * waited for; how the walk went from there on is in via. */
 	uint32_t peer;

@@ -49,7 +49,13 @@ struct blame_world {
 	struct map64 parent_of;	       /* pid -> pid */
 	struct map64 main_of;	       /* pid -> its first thread */
 	struct map64 on_gpu;	       /* processes with spans */
+	VEC(uint32_t) pools;	       /* of each thread: the first of its pool, or NO_POOL */
 };
+
+/* Whether the thread is of a pool: of those that a process has many of under one name. Which of
+ * them has something to do is chance, and each has too few samples to be compared with what it
+ * usually does. *ret_first: the first of these. */
+bool blame_is_of_pool(const struct blame_world *w, uint32_t thread, uint32_t *ret_first);
 
 const struct blame_wait *blame_waits_of(const struct blame_world *w, uint32_t thread,
 					size_t *ret_n);
@@ -72,7 +78,7 @@ struct blame_way {
 
 /* A stretch in which a thread ran, and how the walk came there. */
 struct blame_run {
-	uint32_t thread;
+	uint32_t thread, owner; /* who has its time: the same, or the first of its pool */
 	struct blame_way way;
 	uint64_t from_ns, to_ns;
 };

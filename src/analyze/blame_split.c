@@ -42,14 +42,14 @@ static struct blame_line *line_of(struct blame_lines *l, uint8_t kind, uint32_t 
 void blame_lines_read(struct blame_lines *ret, const struct blame_world *w,
 		      const struct blame_owner *of, const struct blame_run *runs, size_t len)
 {
-	size_t n;
-	const struct blame_sample *s = blame_samples_of(w, of->thread, &n);
-	for (size_t i = 0; s && i < len; i++) {
+	for (size_t i = 0; i < len; i++) {
 		const struct blame_run *r = &runs[i];
-		if (r->thread != of->thread || r->way.via != of->via || r->way.peer != of->peer)
+		size_t n;
+		if (r->owner != of->thread || r->way.via != of->via || r->way.peer != of->peer)
 			continue;
-		for (size_t k = blame_sample_from(s, n, r->from_ns);
-		     k < n && s[k].time_ns < r->to_ns; k++) {
+		const struct blame_sample *s = blame_samples_of(w, r->thread, &n);
+		for (size_t k = s ? blame_sample_from(s, n, r->from_ns) : 0;
+		     s && k < n && s[k].time_ns < r->to_ns; k++) {
 			struct blame_line *at = line_of(ret, s[k].kind, s[k].frame);
 			at->ns += (double)s[k].weight_ns;
 			at->n++;

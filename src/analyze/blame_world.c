@@ -600,6 +600,47 @@ static uint32_t thread_of_sample(const void *all, size_t i)
 	return ((const struct blame_sample *)all)[i].thread;
 }
 
+#define POOL_LEAST 8 /* threads of one name */
+#define NO_POOL	   UINT32_MAX
+
+static uint64_t pool_key(const struct m_thread *th)
+{
+	return (uint64_t)th->pid << 32 | th->comm;
+}
+
+/* A process's first thread is of none: it is the job's own, whatever others are called. */
+static void find_pools(struct blame_world *w)
+{
+	struct map64 first = {0}, members = {0};
+	for (size_t i = 0; i < w->t->threads.len; i++) {
+		const struct m_thread *th = &w->t->threads.data[i];
+		uint64_t n = 0, at;
+		if (th->tid == th->pid)
+			continue;
+		map64_get(&members, pool_key(th), &n);
+		map64_set(&members, pool_key(th), n + 1);
+		if (!map64_get(&first, pool_key(th), &at))
+			map64_set(&first, pool_key(th), i);
+	}
+	for (size_t i = 0; i < w->t->threads.len; i++) {
+		const struct m_thread *th = &w->t->threads.data[i];
+		uint64_t n = 0, at = NO_POOL;
+		if (th->tid != th->pid && map64_get(&members, pool_key(th), &n) && n >= POOL_LEAST)
+			map64_get(&first, pool_key(th), &at);
+		*vec_push(&w->pools) = (uint32_t)at;
+	}
+	map64_free(&first);
+	map64_free(&members);
+}
+
+bool blame_is_of_pool(const struct blame_world *w, uint32_t thread, uint32_t *ret_first)
+{
+	if (thread >= w->pools.len || w->pools.data[thread] == NO_POOL)
+		return false;
+	*ret_first = w->pools.data[thread];
+	return true;
+}
+
 struct blame_world *blame_world_new(const struct row_source *s, const struct timeline *t)
 {
 	struct blame_world *w = xcalloc(1, sizeof(*w));
@@ -611,6 +652,7 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 		if (th->tid == th->pid)
 			map64_set(&w->main_of, th->pid, i);
 	}
+	find_pools(w);
 	for (size_t i = 0; i < w->t->processes.len; i++)
 		map64_set(&w->parent_of, w->t->processes.data[i].pid,
 			  w->t->processes.data[i].parent_pid);
@@ -676,6 +718,8 @@ void blame_world_free(struct blame_world *w)
 	map64_free(&w->parent_of);
 	map64_free(&w->main_of);
 	map64_free(&w->on_gpu);
+	vec_free(&w->pools);
+	vec_free(&w->pools);
 	free(w);
 }
 

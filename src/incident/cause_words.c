@@ -251,7 +251,8 @@ void blame_owner_words(struct buf *b, const struct rec_tables *t, const struct b
 			o->thread == UINT32_MAX ? NULL : &t->threads.data[o->thread];
 		buf_printf(b, "%s ", vias[o->via < BLAME_VIAS ? o->via : 0]);
 		if (th)
-			buf_printf(b, "%s (%u), which ", text_of(t, th->comm), th->tid);
+			buf_printf(b, "%s (%u)%s, which ", text_of(t, th->comm), th->tid,
+				   o->pool ? " and threads of its name" : "");
 		else
 			buf_printf(b, "a thread, which ");
 	}

@@ -254,6 +254,63 @@ static void along_what_was_waited_for(void **state)
 	done(&b);
 }
 
+/* From 300 on the main thread waits for one thread after another, each of which runs the same line
+ * meanwhile; tids from 20 on. */
+static void released_by(uint32_t threads)
+{
+	create();
+	uint32_t frame =
+		rec_add_frame(w, &(struct m_frame){.kind = FRAME_NATIVE,
+						   .name = (uint32_t)rec_string_z(w, "spins")});
+	uint32_t stack = rec_add_stack(w, &(struct m_stack){0, frame});
+	uint32_t pool = (uint32_t)rec_string_z(w, "pool");
+	for (uint32_t i = 0; i < threads; i++) {
+		uint32_t thread = rec_add_thread(w, &(struct m_thread){JOB, 20 + i, pool});
+		uint64_t from = 300 + 100 * i / threads, to = 300 + 100 * (i + 1) / threads;
+		rec_put_wait(w, &(struct m_wait){.start_ns = from * MS,
+						 .end_ns = to * MS,
+						 .thread = 0,
+						 .syscall = 202,
+						 .waker_pid = JOB,
+						 .waker_tid = 20 + i,
+						 .reason = WAIT_FUTEX});
+		samples(thread, from, to, stack);
+	}
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+}
+
+/* What threads of a pool did is seen together. */
+static void threads_of_a_pool_are_one(void **state)
+{
+	(void)state;
+	released_by(10);
+	struct blame b = blame_it();
+	const struct blame_part *p = part(&b, BLAME_RUNS, VIA_LOCK);
+	is_about(p->ns, 100, 0.01);
+	assert_int_equal(p->owner.pool, 1);
+	assert_int_equal(rec_tables(reader)->threads.data[p->owner.thread].tid, 20);
+	const struct rec_tables *t = rec_tables(reader);
+	assert_string_equal(strtab_get(&t->strings, t->frames.data[p->owner.frame].name, NULL),
+			    "spins");
+	done(&b);
+}
+
+static void few_threads_are_no_pool(void **state)
+{
+	(void)state;
+	released_by(5);
+	struct blame b = blame_it();
+	assert_int_equal(b.parts.len, 5);
+	for (size_t i = 0; i < b.parts.len; i++) {
+		const struct blame_owner *o = &b.parts.data[i].owner;
+		assert_int_equal(o->via, VIA_LOCK);
+		is_about(b.parts.data[i].ns, 20, 0.01);
+		assert_int_equal(o->pool, 0);
+	}
+	done(&b);
+}
+
 /* The interpreter's lock: a timer ends the wait, and another thread runs Python meanwhile. */
 static void who_held_the_lock(void **state)
 {
@@ -876,6 +933,8 @@ int main(void)
 		T(all_lines_alike_are_none),
 		T(along_what_was_waited_for),
 		T(without_the_walk),
+		T(threads_of_a_pool_are_one),
+		T(few_threads_are_no_pool),
 		T(who_held_the_lock),
 		T(what_was_absorbed),
 		T(what_the_kernel_took),
