@@ -147,7 +147,9 @@ static __always_inline bool is_job(const struct rec_stack *r)
 
 /* ---- what was found before ---- */
 
-#define PLACES_FOUND 2048 /* on a CPU: a training goes through some hundred; a power of two */
+#define PLACES_BITS 11 /* of their number on a CPU: a training goes through some hundred */
+
+const volatile __u32 places_bits = PLACES_BITS; /* fewer on hosts of many CPUs */
 
 /* The mapping and the rule of a place in code. To look for them takes some twenty steps in memory
  * that nothing else uses, for each frame of each stack, and most stacks of a job go through the
@@ -156,13 +158,16 @@ static __always_inline bool is_job(const struct rec_stack *r)
 struct found_place {
 	__u64 address;
 	__u32 generation; /* 0: it is none */
-	__u32 busy; /* somebody writes it: a program may be interrupted by one that walks too */
+	/* A program may be interrupted by one that walks too: */
+	__u32 busy;	/* somebody writes it */
+	__u32 sequence; /* odd meanwhile */
+	__u32 pad;
 	struct unwind_mapping mapping;
 	struct unwind_rule rule;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, PLACES_FOUND);
+	__uint(max_entries, 1u << PLACES_BITS);
 	__type(key, __u32);
 	__type(value, struct found_place);
 } places_found SEC(".maps");
@@ -170,16 +175,8 @@ struct {
 static __always_inline struct found_place *place_of(const struct rec_stack *r, __u64 address)
 {
 	__u64 hash = (address ^ (__u64)r->state.process.generation << 40) * 0x9e3779b97f4a7c15ULL;
-	__u32 place = hash >> 53;
+	__u32 place = hash >> 32 >> ((32 - places_bits) & 31);
 	return bpf_map_lookup_elem(&places_found, &place);
-}
-_Static_assert(PLACES_FOUND == 1u << (64 - 53), "bits of the hash");
-
-static __always_inline bool is_of_place(const struct found_place *f, const struct rec_stack *r,
-					__u64 address)
-{
-	return !*(volatile __u32 *)&f->busy && *(volatile __u64 *)&f->address == address &&
-	       *(volatile __u32 *)&f->generation == r->state.process.generation;
 }
 
 /* Sets mapping and rule of the state to those of the address, where they are known. */
@@ -188,11 +185,16 @@ __noinline int recall_place(struct rec_stack *r, __u64 address)
 	if (!r || !r->state.process.generation)
 		return 0;
 	struct found_place *f = place_of(r, address);
-	if (!f || !is_of_place(f, r, address))
+	__u32 sequence = f ? *(volatile __u32 *)&f->sequence : 1;
+	barrier();
+	if (!f || sequence & 1 || f->address != address ||
+	    f->generation != r->state.process.generation)
 		return 0;
 	r->state.mapping = f->mapping;
 	r->state.rule = f->rule;
-	if (is_of_place(f, r, address)) /* nobody wrote meanwhile */
+	r->state.published = 1;
+	barrier();
+	if (*(volatile __u32 *)&f->sequence == sequence)
 		return 1;
 	r->state.mapping.start = r->state.mapping.end = 0;
 	return 0;
@@ -205,11 +207,15 @@ __noinline int keep_place(struct rec_stack *r, __u64 address)
 	struct found_place *f = place_of(r, address);
 	if (!f || __sync_lock_test_and_set(&f->busy, 1))
 		return 0;
+	__u32 sequence = f->sequence;
+	*(volatile __u32 *)&f->sequence = sequence + 1;
+	barrier();
 	f->address = address;
 	f->generation = r->state.process.generation;
 	f->mapping = r->state.mapping;
 	f->rule = r->state.rule;
 	barrier();
+	*(volatile __u32 *)&f->sequence = sequence + 2;
 	*(volatile __u32 *)&f->busy = 0;
 	return 0;
 }

@@ -77,6 +77,23 @@ static bool takes_stacks(const struct tracer *t)
 	return t->opts.stacks || t->opts.sample_hz || t->opts.waits;
 }
 
+#define PLACES_BYTES (8u << 20) /* of all CPUs, that are possible */
+#define PLACE_BYTES  96		/* struct found_place of bpf/stack_tables.h, rounded up */
+#define PLACES_LEAST 6		/* bits of their number */
+
+/* Each CPU remembers places in code, all CPUs together no more than that many bytes. */
+static void choose_places(struct tracer *t)
+{
+	struct eacgm_bpf *b = t->bpf;
+	uint32_t bits = takes_stacks(t) ? b->rodata->places_bits : 0;
+	int cpus = libbpf_num_possible_cpus();
+	while (bits > PLACES_LEAST &&
+	       (uint64_t)PLACE_BYTES * (uint64_t)(cpus > 0 ? cpus : 1) << bits > PLACES_BYTES)
+		bits--;
+	b->rodata->places_bits = bits;
+	bpf_map__set_max_entries(b->maps.places_found, 1u << bits);
+}
+
 static void set_configuration(struct tracer *t)
 {
 	struct eacgm_bpf *b = t->bpf;
@@ -91,6 +108,7 @@ static void set_configuration(struct tracer *t)
 	t->opened_ns = monotonic_ns();
 	b->rodata->granted_most_ns = holds_granted_ns(t);
 	b->rodata->takes_stacks = t->opts.stacks;
+	choose_places(t);
 	b->rodata->stops_at_samples = t->opts.stops_at_samples;
 	b->rodata->sample_period_ns = t->opts.sample_hz ? 1000000000ULL / t->opts.sample_hz : 0;
 	b->rodata->ticks_a_sample = sampling_ticks(t->opts.sample_hz);

@@ -90,6 +90,20 @@ def _(t):
     expect(rec.ran[0] == "done\n", "it says %r" % (rec.ran,))
 
 
+@test("two programs on one CPU whose code is the same and whose rules are not", 60)
+def _(t):
+    both = [target("same_places40"), target("same_places104")]
+    with open(both[0], "rb") as a, open(both[1], "rb") as b:
+        expect(len(a.read()) == len(b.read()), "they are not linked alike")
+    rec = profiled(t, ["sh", "-c", "%s 1500 & %s 1500 & wait" % tuple(both)])
+    _shares, rows = ends(t, rec)
+    mine = [(frames, w) for frames, w in rows if any("same_places" in f for f in frames)]
+    whole = sum(w for frames, w in mine if "outer" in frames and "main" in frames)
+    total = sum(w for frames, w in mine if "inner" in frames)
+    print("# %d of %d ns are in stacks that reach main" % (whole, total))
+    expect(total > 2e9 and whole > 0.97 * total, "%r" % mine[:6])
+
+
 @test("2,000 short children", 90)
 def _(t):
     rec = profiled(t, hostile("storm", 2000))
