@@ -51,11 +51,12 @@ struct mover {
 	pthread_t thread, syncer;
 	bool runs, syncs;
 	atomic_bool stop;
-	bool last;	       /* the pass is the one after stop; the mover's alone */
-	struct nap pause;      /* ends with stop */
-	atomic_bool begun;     /* from here on the recording has its name */
-	bool named;	       /* this and what follows: the thread's own */
-	uint64_t stacks_taken; /* of frequent calls, as of the last flush */
+	bool last;		/* the pass is the one after stop; the mover's alone */
+	struct nap pause;	/* ends with stop */
+	atomic_bool begun;	/* from here on the recording has its name */
+	bool named;		/* this and what follows: the thread's own */
+	uint64_t stacks_taken;	/* of frequent calls, when they were last judged */
+	unsigned stack_flushes; /* since then */
 	unsigned stack_shift;
 	uint64_t disks_ns;	       /* when disks were looked at last */
 	uint64_t counted_calls;	       /* in histograms, the kernel's and those of processes */

@@ -19,8 +19,9 @@
 #define QUIET_RECORDS	100	  /* in a pass */
 #define RECORD_BYTES	50	  /* of most calls */
 #define BYTES_NS	0.05 /* of a CPU's probes in the kernel: a million calls a second of 50 bytes */
-#define STACKS_MOST	20 /* of frequent calls, between two flushes */
-#define STACKS_LEAST	7
+#define STACKS_FLUSHES	4 /* stacks of frequent calls are counted over so many: two seconds */
+#define STACKS_MOST	80
+#define STACKS_LEAST	28
 #define STACK_SHIFT_MAX 6
 #define LOSSES_NS	100000000UL /* a window is judged half a second after its end */
 #define DISKS_NS	900000000UL /* at every second flush */
@@ -144,6 +145,9 @@ static void look_at_histograms(struct session *s)
 static void pace_stacks(struct session *s, uint64_t taken)
 {
 	uint64_t since = taken - s->mover.stacks_taken;
+	if (++s->mover.stack_flushes < STACKS_FLUSHES && since <= 2 * STACKS_MOST)
+		return;
+	s->mover.stack_flushes = 0;
 	s->mover.stacks_taken = taken;
 	if (since > STACKS_MOST && s->mover.stack_shift < STACK_SHIFT_MAX)
 		s->mover.stack_shift++;
