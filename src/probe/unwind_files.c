@@ -30,6 +30,7 @@
 #define OWNER_NS	  30000000000ULL /* of files of one owner other than root, in sum */
 #define UNUSED_NS	  60000000000ULL /* until what nobody maps any more goes */
 #define AGE_NS		  10000000000ULL
+#define FULL_NS		  1000000000ULL
 #define TABLE_MS	  20000		/* of its own time; the largest of PyTorch takes a fifth */
 #define WHOLE_WORDS	  8192		/* a smaller table is loaded as a whole */
 #define LAYOUTS_OF_STACKS PY_FRAMES_MAX /* py_layouts: the second half is ours */
@@ -82,7 +83,8 @@ struct unwind_files {
 	size_t next_reused;
 	uint64_t aged_ns;
 	VEC(struct unwind_rules *)
-	leaving; /* nobody finds them any more, but may be reading them */
+	leaving;		/* nobody finds them any more, but may be reading them */
+	uint64_t full_until_ns; /* rows found no room: none are tried before */
 	struct unwinder_stats stats;
 };
 
@@ -547,13 +549,21 @@ static bool install(struct unwind_files *fs, struct unwind_file *f, const struct
 
 static void want_page(struct unwind_files *fs, const struct unwind_file *f, uint64_t page)
 {
-	if (!f->rules || page > UINT32_MAX ||
+	if (!f->rules || page > UINT32_MAX || unwind_files_are_full(fs) ||
 	    !unwind_rules_lack(fs->maps.pool, f->rules, (uint32_t)page))
 		return;
-	while (!unwind_rules_load(fs->maps.pool, f->rules, (uint32_t)page))
-		if (!evict(fs) || !f->rules)
-			return;
+	while (!unwind_rules_load(fs->maps.pool, f->rules, (uint32_t)page)) {
+		if (evict(fs) && f->rules)
+			continue;
+		fs->full_until_ns = monotonic_ns() + FULL_NS;
+		return;
+	}
 	fs->stats.pages++;
+}
+
+bool unwind_files_are_full(const struct unwind_files *fs)
+{
+	return fs->full_until_ns && monotonic_ns() < fs->full_until_ns;
 }
 
 void unwind_files_want(struct unwind_files *fs, uint32_t table, uint32_t page)

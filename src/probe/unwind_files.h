@@ -44,6 +44,8 @@ bool unwind_files_load(struct unwind_files *fs);
  * there. */
 void unwind_files_want(struct unwind_files *fs, uint32_t table, uint32_t page);
 void unwind_files_want_at(struct unwind_files *fs, const struct unwind_file *f, uint64_t address);
+/* Whether rows found no room within the last second, and none are looked for. */
+bool unwind_files_are_full(const struct unwind_files *fs);
 
 /* Takes back the rules of files that no process has mapped for a minute; looks at them no more
  * often than each ten seconds. Their numbers stay, as stacks name them: one that is mapped again

@@ -277,7 +277,7 @@ static void bring_wanted(struct unwinder *u)
 	u->wants.data = NULL;
 	u->wants.len = u->wants.cap = 0;
 	pthread_mutex_unlock(&u->lock);
-	for (size_t i = 0; i < wants.len; i++) {
+	for (size_t i = 0; i < wants.len && !unwind_files_are_full(u->files); i++) {
 		unwind_files_want(u->files, wants.data[i].table, wants.data[i].page);
 		bring_callers(u, &wants.data[i]);
 	}
