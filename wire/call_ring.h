@@ -71,7 +71,7 @@
 
 #define CALL_SITES_MOST	  8192
 #define CALL_ISLAND_BYTES 128
-#define CALL_JUMP_BYTES	  14 /* jmp *0(%rip), and the address */
+#define CALL_JUMP_BYTES	  14 /* jmp *0(%rip), and the address; or jmp rel32, and int3 */
 
 enum call_site_trust {
 	CALL_TRUST_NONE,
@@ -202,14 +202,15 @@ struct call_slot {
 	__u64 no_return; /* left without returning: recorded with an upper bound */
 	__u64 uncounted; /* calls for which there was no histogram */
 	__u64 tail;	 /* eacgm's: bytes read so far */
-	__u64 pad1[7];
+	__u64 pad1[6];
+	__u64 kept;  /* the thread's: calls that are in a histogram and in the ring, of which there
+			are few */
 	__u32 depth; /* calls open: what each call writes is in this line, */
 	__u8 layer_open[LAYERS_MAX];
 	__u32 marks;			       /* so many stacks were taken */
 	__u32 hists;			       /* histograms that are in use */
-	__u32 timed;			       /* calls of which it was looked how long we took, */
+	__u64 timed;			       /* calls of which it was looked how long we took, */
 	__u64 timed_ticks;		       /* and how long that was in sum */
-	__u64 kept;			       /* calls that are in a histogram and in the ring */
 	struct call_open open[MAX_OPEN_CALLS]; /* and in one or two of these */
 	__u32 python_depth;		       /* calls of Python functions that are open */
 	__u32 nparked; /* calls that are open on stacks which the thread does not run on */
