@@ -458,12 +458,19 @@ def run_started(args, m, clean, folder):
         job.end()
 
 
+def opened_by(pid):
+    for fd in glob.glob("/proc/%d/fd/*" % pid):
+        try:
+            yield os.readlink(fd)
+        except FileNotFoundError:  # closed meanwhile
+            pass
+
+
 class Switch:
     """Has the probes inside of a session record nothing for a while; pid is eacgm's."""
 
     def __init__(self, pid):
-        opened = (os.readlink(fd) for fd in glob.glob("/proc/%d/fd/*" % pid))
-        self.path = next((path for path in opened if SETTINGS.fullmatch(path)), None)
+        self.path = next((path for path in opened_by(pid) if SETTINGS.fullmatch(path)), None)
         if not self.path:
             raise Failed("eacgm (%d) has no probes inside of processes" % pid)
 

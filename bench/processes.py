@@ -2,8 +2,8 @@
 """processes.py - what recording costs a training, told by several processes of each configuration
 that eacgm starts, and several that it does not know of, all there at once, which take turns.
 
-Two equal processes of one host may differ for good (where their pages lie, which CPUs they come to),
-and each has a speed of its own for seconds. A pair of processes cannot tell a cost
+Two equal processes of one host may differ (where their pages lie, which CPUs they come to), and each
+has a speed of its own for seconds. A pair of processes cannot tell a cost
 of a few percent from that, however many segments it makes, and its interval does not say so. Here a
 figure is of several processes, and its interval is one of processes: a process counts by the
 median, over the rounds, of its mean step in relation to that of all untraced ones in that round;
@@ -65,8 +65,8 @@ def arguments():
     args = p.parse_args()
     args.eacgm = os.path.abspath(args.eacgm or os.path.join(args.build, "eacgm"))
     args.beside = args.beside and os.path.abspath(args.beside)
-    if min(args.processes, args.steps) < 1 or args.seconds <= 0:
-        p.error("--processes, --steps and --seconds are positive")
+    if args.processes < 2 or args.steps < 1 or args.seconds <= 0:
+        p.error("--processes is at least 2, --steps and --seconds are positive")
     return args
 
 
@@ -87,8 +87,12 @@ class Process:
             if config.name != gpu_overhead.CLIENT:
                 env["CUPTI_CLIENT_LAUNCHES"] = "1"
         self.job = gpu_overhead.Job(args, load, self.log, env, wrap)
-        if config is not None and config.resting:
-            gpu_overhead.Switch(self.job.p.pid).set(1)
+        try:
+            if config is not None and config.resting:
+                gpu_overhead.Switch(self.job.p.pid).set(1)
+        except BaseException:
+            self.job.end()
+            raise
         self.segments = []
 
     def segment(self, steps):
