@@ -719,7 +719,6 @@ void blame_world_free(struct blame_world *w)
 	map64_free(&w->main_of);
 	map64_free(&w->on_gpu);
 	vec_free(&w->pools);
-	vec_free(&w->pools);
 	free(w);
 }
 
