@@ -2,13 +2,12 @@
 """processes.py - what recording costs a training, told by several processes of each configuration
 that eacgm starts, and several that it does not know of, all there at once, which take turns.
 
-Two equal processes of one host may differ (where their pages lie, which CPUs they come to), and each
-has a speed of its own for seconds. A pair of processes cannot tell a cost
-of a few percent from that, however many segments it makes, and its interval does not say so. Here a
-figure is of several processes, and its interval is one of processes: a process counts by the
-median, over the rounds, of its mean step in relation to that of all untraced ones in that round;
-the logarithms of these are compared by Welch's test, which does not take variances for equal
-(Biometrika 34, 1947). "spread" is the standard deviation of such a process.
+Two equal processes of one host may differ (where their pages lie, which CPUs they come to), and
+each has a speed of its own for seconds. A pair of processes cannot tell a cost of a few percent
+from that, however many segments it makes, and its interval does not say so. Here a figure is of
+several processes, and its interval is one of processes: a process counts by the median, over the
+rounds, of its mean step in relation to that of all untraced ones in that round; the logarithms of
+these are compared by Welch's test, which does not take variances for equal (Biometrika 34, 1947). "spread" is the standard deviation of such a process.
 
 In each round each process makes one segment, in an order that is drawn anew; all others wait for
 their turn meanwhile. The few probes of the kernel that `--probes inprocess` leaves are felt by all
@@ -33,8 +32,8 @@ import to_markdown
 from common import Failed
 
 UNTRACED = "untraced"
-HEADS = ["configuration", "processes", "ms", "spread", "step time", "95 %", "calls", "told by the kernel",
-         "lost"]
+HEADS = ["configuration", "processes", "ms", "spread", "step time", "95 %", "calls",
+         "told by the kernel", "lost"]
 # two-sided 95 % of Student's t by degrees of freedom; between them the smaller number's is taken
 T_95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 10: 2.23,
         12: 2.18, 15: 2.13, 20: 2.09, 30: 2.04, 60: 2.00}
@@ -105,10 +104,10 @@ class Process:
             return {}
         with open(self.log, errors="replace") as f:
             text = f.read()
-        if status or not gpu_overhead.SAID.search(text):
+        said = gpu_overhead.SAID.search(text)
+        if status or not said:
             raise Failed("eacgm ended with %d: %s" % (status, text.strip()[-400:]))
         meta = common.metas_of(args.eacgm, self.recording)
-        said = gpu_overhead.SAID.search(text)
         return {"calls": int(said.group(1)), "lost": int(said.group(4)),
                 "spans": int(said.group(2) or 0),
                 "inside": int(meta.get("inside_calls", 0))}
@@ -162,11 +161,11 @@ def t_95(freedom):
 
 def welch(new, old):
     """Ratio of the geometric means of two groups of logarithms, with its 95 % interval."""
-    parts = [statistics.variance(g) / len(g) if len(g) > 1 else 0.0 for g in (new, old)]
+    parts = [statistics.variance(g) / len(g) for g in (new, old)]
     mean = statistics.fmean(new) - statistics.fmean(old)
     error = math.sqrt(sum(parts))
-    under = sum(v * v / max(len(g) - 1, 1) for v, g in zip(parts, (new, old)))
-    off = t_95(sum(parts) ** 2 / under if under else 1) * error
+    under = sum(v * v / (len(g) - 1) for v, g in zip(parts, (new, old)))
+    off = t_95(sum(parts) ** 2 / under) * error
     return {"ratio": math.exp(mean), "low": math.exp(mean - off), "high": math.exp(mean + off)}
 
 
@@ -175,7 +174,7 @@ def row_of(name, group, untraced, logs, told):
     mine = [logs[p] for p in group]
     row = {"config": name, "processes": len(group), "rounds": len(group[0].segments),
            "ms": statistics.median(steps), "logs": mine,
-           "spread": statistics.stdev(mine) if len(mine) > 1 else None,
+           "spread": statistics.stdev(mine),
            "segments_ms": [[s["mean_ms"] for s in p.segments] for p in group]}
     if group is not untraced:
         row.update(welch(mine, [logs[p] for p in untraced]))
@@ -214,7 +213,7 @@ def cells(row):
     percent = gpu_overhead.percent
     calls = row.get("calls")
     return [row["config"], row["processes"], "%.2f" % row["ms"],
-            "%.1f %%" % (100 * row["spread"]) if row["spread"] is not None else "-",
+            "%.1f %%" % (100 * row["spread"]),
             percent(row["ratio"]) if "ratio" in row else "-",
             "%s .. %s" % (percent(row["low"]), percent(row["high"])) if "ratio" in row else "-",
             calls if calls is not None else "-",
