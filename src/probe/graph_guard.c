@@ -78,6 +78,8 @@ int graph_guard_open(struct graph_guard **ret, struct tracer *t, pid_t pid,
 		graph_guard_close(g);
 		return rc;
 	}
+	for (size_t i = 0; i < g->links.fds.len; i++)
+		tracer_guard_keep(t, g->slot, g->links.fds.data[i]);
 	*ret = g;
 	return 0;
 }
@@ -113,6 +115,8 @@ void graph_guard_close(struct graph_guard *g)
 {
 	if (g->tgid)
 		graph_guard_let_go(g);
+	if (g->links.fds.len)
+		tracer_guard_drop(g->tracer, g->slot);
 	attach_detach(&g->links);
 	if (g->tgid)
 		__atomic_store_n(g->tgid, 0, __ATOMIC_SEQ_CST);

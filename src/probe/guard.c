@@ -5,7 +5,8 @@
  * A process of its own, for two reasons. It does nothing else, so it answers in
  * microseconds. And it outlives the tracer: calls that are under way when the tracer
  * ends, or is killed, still have a return probe, and an exception that leaves them has to
- * be prepared for. So it holds the hooks' links too, for GUARD_LINGER_S after the end. */
+ * be prepared for. So it holds the hooks' links too, for GUARD_LINGER_S after the end; and those of
+ * graph_guard.c, for CUPTI goes only after a tracer that was killed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -24,13 +25,20 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/message.h"
 #include "base/oom.h"
 #include "base/sandbox.h"
 #include "base/thread.h"
 #include "probe/tracer_impl.h"
 
 #define GUARD_LINGER_S 10
-#define END_AT_ONCE    'q'
+#define DROP_MS	       1000
+
+/* The tracer's; a drop is answered with itself. */
+struct guard_message {
+	enum { GUARD_KEEP, GUARD_DROP, GUARD_END } kind;
+	uint32_t owner; /* of the link that comes along, or of those to be dropped */
+};
 
 static int on_unwind(void *ctx, void *data, size_t len)
 {
@@ -53,23 +61,41 @@ static int on_unwind(void *ctx, void *data, size_t len)
 
 /* ---- the guard's side ---- */
 
-/* A message of the tracer: a link to keep, or the order to end. 0 when it is gone. */
-static int read_message(int sock, bool *ret_end)
+struct kept {
+	uint32_t owner;
+	int fd;
+};
+
+struct keeper {
+	int sock;
+	VEC(struct kept) kept;
+};
+
+static void drop_kept(struct keeper *k, uint32_t owner)
 {
-	char byte;
-	union {
-		struct cmsghdr align;
-		char space[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec iov = {&byte, 1};
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = control.space,
-			     .msg_controllen = sizeof(control.space)};
-	/* a link that came along stays open until this process ends: that is its purpose */
-	ssize_t n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
-	*ret_end = n == 1 && byte == END_AT_ONCE;
-	return n > 0;
+	for (size_t i = k->kept.len; i-- > 0;) {
+		if (k->kept.data[i].owner != owner)
+			continue;
+		close(k->kept.data[i].fd);
+		k->kept.data[i] = k->kept.data[--k->kept.len];
+	}
+}
+
+/* False when the tracer is gone. */
+static bool take_message(struct keeper *k, bool *ret_end)
+{
+	struct guard_message m;
+	int fd;
+	if (message_receive(k->sock, &m, sizeof(m), &fd))
+		return false;
+	if (fd >= 0)
+		*vec_push(&k->kept) = (struct kept){m.owner, fd};
+	if (m.kind == GUARD_DROP) {
+		drop_kept(k, m.owner);
+		message_send(k->sock, &m, sizeof(m), -1);
+	}
+	*ret_end = m.kind == GUARD_END;
+	return true;
 }
 
 static void close_all_but(int a, int b)
@@ -91,6 +117,8 @@ static const struct sandbox_call guard_calls[] = {
 	{.number = SYS_restart_syscall},
 	{.number = SYS_clock_gettime},
 	{.number = SYS_recvmsg},
+	{.number = SYS_sendmsg},
+	{.number = SYS_close},
 	{.number = SYS_process_vm_writev},
 	{.number = SYS_rt_sigreturn},
 	{.number = SYS_exit_group},
@@ -144,12 +172,13 @@ static void guard_main(struct tracer *t, int sock)
 	struct pollfd fds[] = {{.fd = ring_buffer__epoll_fd(ring), .events = POLLIN},
 			       {.fd = sock, .events = POLLIN}};
 	uint64_t until_ns = 0;
+	struct keeper keeper = {.sock = sock};
 	bool end = false;
 	while (!end && (!until_ns || monotonic_ns() < until_ns)) {
 		if (poll(fds, 2, until_ns ? 200 : -1) < 0 && errno != EINTR)
 			break;
 		ring_buffer__consume(ring);
-		if (fds[1].fd >= 0 && fds[1].revents && !read_message(sock, &end)) {
+		if (fds[1].fd >= 0 && fds[1].revents && !take_message(&keeper, &end)) {
 			fds[1].fd = -1;
 			t->bpf->bss->closing = true; /* the tracer may have been killed */
 			until_ns = monotonic_ns() + GUARD_LINGER_S * 1000000000ULL;
@@ -204,24 +233,28 @@ bool tracer_guard_works(const struct tracer *t)
 	       (!waitpid(t->guard_pid, NULL, WNOHANG) && !t->bpf->bss->guard_failures);
 }
 
-void tracer_guard_keep(struct tracer *t, int link_fd)
+void tracer_guard_keep(struct tracer *t, uint32_t owner, int link_fd)
 {
-	union {
-		struct cmsghdr align;
-		char space[CMSG_SPACE(sizeof(int))];
-	} control = {0};
-	struct iovec iov = {(char[]){'l'}, 1};
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = control.space,
-			     .msg_controllen = sizeof(control.space)};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &link_fd, sizeof(int));
+	struct guard_message m = {GUARD_KEEP, owner};
+	pthread_mutex_lock(&t->guard_lock);
 	if (t->guard_pid > 0)
-		sendmsg(t->guard_sock, &msg, MSG_NOSIGNAL);
+		message_send(t->guard_sock, &m, sizeof(m), link_fd);
+	pthread_mutex_unlock(&t->guard_lock);
+}
+
+/* Whoever closes a link last waits for the programs that it ran: that must not be the guard, on
+ * whom held tasks wait. */
+void tracer_guard_drop(struct tracer *t, uint32_t owner)
+{
+	struct guard_message m = {GUARD_DROP, owner};
+	int unused;
+	pthread_mutex_lock(&t->guard_lock);
+	if (t->guard_pid > 0 && !message_send(t->guard_sock, &m, sizeof(m), -1)) {
+		struct pollfd answer = {.fd = t->guard_sock, .events = POLLIN};
+		if (poll(&answer, 1, DROP_MS) > 0)
+			message_receive(t->guard_sock, &m, sizeof(m), &unused);
+	}
+	pthread_mutex_unlock(&t->guard_lock);
 }
 
 /* One that stays for a while ends as a child of this program. */
@@ -240,16 +273,17 @@ static void leave_guard(pid_t pid)
 
 void tracer_guard_stop(struct tracer *t)
 {
-	if (t->guard_pid <= 0)
-		return;
-	char order = END_AT_ONCE;
-	t->guard_cpu_ns = process_cpu_ns(t->guard_pid);
-	if (!t->linger && send(t->guard_sock, &order, 1, MSG_NOSIGNAL) == 1) {
+	struct guard_message m = {.kind = GUARD_END};
+	pthread_mutex_lock(&t->guard_lock);
+	if (t->guard_pid > 0) {
+		t->guard_cpu_ns = process_cpu_ns(t->guard_pid);
+		bool ends = !t->linger && !message_send(t->guard_sock, &m, sizeof(m), -1);
 		close(t->guard_sock);
-		waitpid(t->guard_pid, NULL, 0);
-	} else {
-		close(t->guard_sock);
-		leave_guard(t->guard_pid);
+		if (ends)
+			waitpid(t->guard_pid, NULL, 0);
+		else
+			leave_guard(t->guard_pid);
+		t->guard_pid = 0;
 	}
-	t->guard_pid = 0;
+	pthread_mutex_unlock(&t->guard_lock);
 }

@@ -44,7 +44,7 @@ void tracer_hook_file(struct tracer *t, struct probed_file *f)
 	size_t had = f->hooks.fds.len;
 	hook_kind(t, f, HOOK_UNWIND_BEGINS, t->bpf->progs.unwind_begins);
 	for (size_t i = had; i < f->hooks.fds.len; i++)
-		tracer_guard_keep(t, f->hooks.fds.data[i]);
+		tracer_guard_keep(t, GUARD_OWNER_FILES, f->hooks.fds.data[i]);
 	hook_kind(t, f, HOOK_UNWIND_ENDS, t->bpf->progs.unwind_ends);
 	hook_kind(t, f, HOOK_LOADER, t->bpf->progs.maps_changed);
 }

@@ -357,6 +357,7 @@ int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct e
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
 	struct tracer *t = xcalloc(1, sizeof(*t));
+	pthread_mutex_init(&t->guard_lock, NULL);
 	t->opts = *opts;
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	t->rings_epoll = t->rest_end = -1;

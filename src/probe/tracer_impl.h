@@ -3,6 +3,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <pthread.h>
 
 #include "eacgm.skel.h"
 #include "probe/expected.h"
@@ -45,7 +46,8 @@ struct tracer {
 	int epoll_fd;		   /* of all that tracer_control looks after */
 	struct attach_programs programs;
 	enum attach_method method;
-	bool can_hold;	 /* sleepable programs: exception guard and loader hook are there */
+	bool can_hold; /* sleepable programs: exception guard and loader hook are there */
+	pthread_mutex_t guard_lock;
 	pid_t guard_pid; /* 0 = none */
 	int guard_sock;
 	uint64_t guard_cpu_ns;	/* once it has ended */
@@ -156,7 +158,10 @@ void tracer_answer_unwind(struct tracer *t, uint64_t sequence);
 
 int tracer_guard_start(struct tracer *t, struct err *e);
 /* Gives the guard a share of a hook's link, which keeps it attached after our end. */
-void tracer_guard_keep(struct tracer *t, int link_fd);
+#define GUARD_OWNER_FILES 0xffffffffU /* they stay until the guard ends */
+void tracer_guard_keep(struct tracer *t, uint32_t owner, int link_fd);
+/* It has none of the owner's any more. */
+void tracer_guard_drop(struct tracer *t, uint32_t owner);
 void tracer_guard_stop(struct tracer *t);
 
 /* Before the object is loaded; where it fails (before Linux 6.3), held tasks yield by themselves.

@@ -48,7 +48,8 @@ class Job:
 
     def launch_graphs(self):
         os.kill(self.p.pid, signal.SIGUSR2)
-        self.t.wait_for(lambda: "graph" in self.text(), "the job to launch a graph")
+        self.t.wait_for(lambda: "graph" in self.text() or self.p.poll() is not None,
+                        "the job to launch a graph")
 
     def expect_works(self):
         first = self.count()[0]
@@ -121,6 +122,18 @@ def _(t):
         t.wait_for(lambda: not job.has_shim(), "the shim to go")
         job.expect_works()
         t.kill(job.p)
+
+
+@test("a graph of before is launched once eacgm was killed: it is held until CUPTI has gone")
+def _(t):
+    job = Job(t, "2", "older", env={"FAKE_CUPTI_ENDS_S": "2"})
+    p = record_in(t, job)
+    os.kill(p.pid, signal.SIGKILL)
+    p.wait(timeout=30)
+    expect(job.has_shim(), "CUPTI had gone before")
+    job.launch_graphs()
+    t.wait_for(lambda: not job.has_shim(), "the shim to go")
+    job.expect_works()
 
 
 @test("PyTorch says that it has made graphs: nothing comes in, at once")

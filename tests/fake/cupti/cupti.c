@@ -7,7 +7,7 @@
  *
  * A buffer is handed over when it is full or at a flush, by the thread that does it. Where
  * FAKE_CUPTI_REFUSES is set in the environment, recording is refused as by a driver that does
- * not permit it. */
+ * not permit it; where FAKE_CUPTI_ENDS_S is, cuptiFinalize takes so many seconds. */
 #include <pthread.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -255,7 +255,10 @@ static void log_end(void)
 
 int cuptiFinalize(void)
 {
+	const char *seconds = getenv("FAKE_CUPTI_ENDS_S");
 	log_end();
+	if (seconds)
+		sleep((unsigned)atoi(seconds));
 	pthread_mutex_lock(&lock);
 	enabled = 0;
 	memset(wanted_calls, 0, sizeof(wanted_calls));
