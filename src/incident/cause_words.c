@@ -574,6 +574,19 @@ void cause_words(struct cause_found *f, const struct evidence *e)
 	}
 }
 
+void cause_words_withdrawn(struct cause_found *f, double found_ns, double lost_ns)
+{
+	char found[HUMAN_BYTES], lost[HUMAN_BYTES];
+	human_ns(found, (uint64_t)found_ns);
+	human_ns(lost, (uint64_t)lost_ns);
+	add_text(f,
+		 "%s slower than it was learned, but %s slower than just before: where its work "
+		 "has changed, learn it again",
+		 lost, found);
+	if (f->runner_up != CAUSE_UNKNOWN)
+		f->against = xasprintf("it explains %s of %s", found, lost);
+}
+
 /* ---- culprits ---- */
 
 size_t cause_interface_length(const char *label)

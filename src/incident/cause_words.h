@@ -6,6 +6,8 @@
 
 /* Adds the sentences of what was found, and what speaks against the runner-up. */
 void cause_words(struct cause_found *f, const struct evidence *e);
+/* Of one that was withdrawn (cause_withdraw): why. */
+void cause_words_withdrawn(struct cause_found *f, double found_ns, double lost_ns);
 
 /* "CPU contention by stress (4242)". */
 void cause_headline(struct buf *b, const struct rec_tables *t, const struct cause_found *f);

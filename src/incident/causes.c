@@ -651,6 +651,18 @@ void cause_find(struct cause_found *ret, const struct evidence *e)
 	cause_words(ret, e);
 }
 
+void cause_withdraw(struct cause_found *ret, double found_ns, double lost_ns)
+{
+	struct cause_found next = {
+		.cause = CAUSE_UNKNOWN,
+		.runner_up = ret->cause,
+		.runner_up_ns = ret->explained_ns,
+		.culprit = {.rank = -1, .frame = BLAME_NO_FRAME, .metric = UINT32_MAX}};
+	cause_words_withdrawn(&next, found_ns, lost_ns);
+	cause_free(ret);
+	*ret = next;
+}
+
 void cause_free(struct cause_found *c)
 {
 	for (size_t i = 0; i < c->evidence_len; i++)

@@ -273,10 +273,12 @@ static void answer(const struct diagnosing *x, struct asking *all, struct diagno
 	evidence_make(e, each ? steps : NULL, x->s, x->t, x->w, all->pieces.data, n);
 	for (size_t i = 0; i < all->incidents.len; i++) {
 		const struct asked *a = &all->incidents.data[i];
+		size_t first = to->incidents.len;
 		for (size_t k = a->pieces; k < a->pieces + a->npieces; k++) {
 			add_piece(x, to, a, &all->pieces.data[k], &e[k], steps[k]);
 			to->incidents.data[to->incidents.len - 1].question = k;
 		}
+		diagnosis_compare_pace(to->incidents.data + first, a->npieces, a->of);
 		vec_free(&a->of->anomalies);
 	}
 	for (size_t i = 0; i < n; i++)

@@ -106,6 +106,16 @@ static void take_found(struct live_incident *w, const struct diagnosed *in,
 	put(f, w, news);
 }
 
+/* It costs so many times as much, by the same owners. */
+static void scale(struct m_incident *row, double times)
+{
+	row->cost_ns *= times;
+	row->usual_ns *= times;
+	row->unexplained_ns *= times;
+	for (size_t i = 0; i < MODEL_INCIDENT_OWNERS; i++)
+		row->owner_ns[i] *= times;
+}
+
 /* What was found stays, of which there is more now. */
 static void prolong(struct live_incident *w, const struct live_findings *f)
 {
@@ -118,7 +128,10 @@ static void prolong(struct live_incident *w, const struct live_findings *f)
 		if (a->start_ns >= w->from_ns && a->lost_ns > cost_ns) /* not of NaN */
 			cost_ns = a->lost_ns;
 	}
-	w->row.cost_ns = cost_ns > w->row.cost_ns ? cost_ns : w->row.cost_ns;
+	if (w->row.cost_ns > 0 && cost_ns > w->row.cost_ns)
+		scale(&w->row, cost_ns / w->row.cost_ns);
+	else if (cost_ns > 0 && !(w->row.cost_ns > 0))
+		w->row.cost_ns = w->row.unexplained_ns = cost_ns;
 }
 
 /* Whether what was found is better than what is known: it is of the same process, and there still
@@ -154,14 +167,9 @@ static void end_row(struct live_incident *w, const struct live_findings *f, uint
 {
 	struct m_incident *row = &w->row;
 	if (end_ns > row->onset_ns && end_ns < row->end_ns) {
-		double kept =
-			(double)(end_ns - row->onset_ns) / (double)(row->end_ns - row->onset_ns);
+		scale(row,
+		      (double)(end_ns - row->onset_ns) / (double)(row->end_ns - row->onset_ns));
 		row->end_ns = end_ns;
-		row->cost_ns *= kept;
-		row->usual_ns *= kept;
-		row->unexplained_ns *= kept;
-		for (size_t i = 0; i < MODEL_INCIDENT_OWNERS; i++)
-			row->owner_ns[i] *= kept;
 	}
 	row->ended = true;
 	put(f, w, is_news_of_end(w, row));
@@ -323,14 +331,8 @@ static void prolong_beside(struct live_beside *b, const struct diagnosed *in)
 		return;
 	double more = (double)(in->end_ns - row->end_ns) / (double)(in->end_ns - in->onset_ns);
 	double cost_ns = row->cost_ns + fmin(more, 1) * in->cost_ns;
-	if (row->cost_ns > 0 && cost_ns > row->cost_ns) {
-		double times = cost_ns / row->cost_ns;
-		row->usual_ns *= times;
-		row->unexplained_ns *= times;
-		for (size_t i = 0; i < MODEL_INCIDENT_OWNERS; i++)
-			row->owner_ns[i] *= times;
-		row->cost_ns = cost_ns;
-	}
+	if (row->cost_ns > 0 && cost_ns > row->cost_ns)
+		scale(row, cost_ns / row->cost_ns);
 	row->end_ns = in->end_ns;
 }
 

@@ -20,7 +20,7 @@
 
 struct said {
 	uint64_t told_ns, onset_ns, end_ns, caused_ns;
-	double cost_ns;
+	double cost_ns, owner_ns, unexplained_ns;
 	char cause[32];
 	bool ended, beside, told;
 };
@@ -41,6 +41,8 @@ static void put(void *ctx, const struct incident_said *s, bool told)
 			    .end_ns = s->row->end_ns,
 			    .caused_ns = s->row->caused_ns,
 			    .cost_ns = s->row->cost_ns,
+			    .owner_ns = s->row->owner_ns[0],
+			    .unexplained_ns = s->row->unexplained_ns,
 			    .ended = s->row->ended,
 			    .beside = s->row->beside,
 			    .told = told};
@@ -414,6 +416,27 @@ static void a_row_is_told_no_earlier_than_it_begins(void **state)
 }
 
 /* Nothing is told twice for a little more; for much more it is. */
+/* Its beginning is not looked at any more: the pace says what it goes on to cost, and the same
+ * owners have it. */
+static void what_lasts_is_put_down_to_whom_it_was(void **state)
+{
+	(void)state;
+	piece(100, 104, CAUSE_CPU_CONTENTION);
+	*vec_push(&parts.data[0].evidence.blame.parts) = (struct blame_part){
+		.owner = {.kind = BLAME_SPREAD, .frame = BLAME_NO_FRAME}, .ns = 1.5e9};
+	parts.data[0].evidence.blame.unexplained_ns = 0.5e9;
+	struct blame_part *made = parts.data[0].evidence.blame.parts.data;
+	find_at(104, false);
+	assert_true(last()->cost_ns == 2e9 && last()->owner_ns == 1.5e9);
+	begin_s = 101;
+	piece(103, 120, CAUSE_CPU_CONTENTION);
+	anomaly.lost_ns = 10e9;
+	find_at(120, true);
+	assert_true(last()->cost_ns == 10e9);
+	assert_true(last()->owner_ns == 7.5e9 && last()->unexplained_ns == 2.5e9);
+	free(made);
+}
+
 static void an_end_is_told_again_for_much_more(void **state)
 {
 	(void)state;
@@ -447,6 +470,7 @@ int main(void)
 		T(what_was_something_else_ends),
 		T(a_cause_that_is_found_late_counts_from_then),
 		T(a_row_is_told_no_earlier_than_it_begins),
+		T(what_lasts_is_put_down_to_whom_it_was),
 		T(an_end_is_told_again_for_much_more),
 	};
 #undef T
