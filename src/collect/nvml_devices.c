@@ -214,6 +214,7 @@ static void remove_at(struct nvml *c, size_t i)
 {
 	gpm_release(c, c->devices.data[i]);
 	vec_free(&c->devices.data[i]->on_gpu);
+	vec_free(&c->devices.data[i]->others);
 	free(c->devices.data[i]);
 	memmove(&c->devices.data[i], &c->devices.data[i + 1],
 		(c->devices.len - i - 1) * sizeof(*c->devices.data));

@@ -93,6 +93,7 @@ struct device {
 	struct rate link_tx, link_rx, pcie_tx, pcie_rx;
 	uint64_t samples_seen_us;
 	VEC(uint32_t) on_gpu; /* watched processes that were on it at the last look */
+	VEC(uint32_t) others; /* those of which it was told that they came */
 	bool no_process;      /* nobody was */
 	struct gpm gpm;
 };
@@ -201,6 +202,9 @@ void events_release(struct nvml *c);
 void events_drain(struct nvml *c, uint64_t now_ns);
 
 /* nvml_processes.c, gpm.c: questions */
+/* nvml_others.c: those that are not watched and are on it now. */
+void tell_others(struct nvml *c, struct device *d, const uint32_t *pids, size_t n);
+
 int ask_processes(struct nvml *c, struct device *d, uint64_t now_ns);
 int ask_process_utilization(struct nvml *c, struct device *d, uint64_t now_ns);
 int ask_gpm(struct nvml *c, struct device *d, uint64_t now_ns);

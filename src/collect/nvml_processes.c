@@ -51,7 +51,8 @@ int ask_processes(struct nvml *c, struct device *d, uint64_t now_ns)
 {
 	(void)now_ns;
 	uint32_t n;
-	double others = 0, other_bytes = 0;
+	double other_bytes = 0;
+	VEC(uint32_t) others = {0};
 	if (d->info.has_mig) /* its instances are asked */
 		return NVML_NOT_SUPPORTED;
 	int rc = list_processes(c, d, &n);
@@ -66,14 +67,16 @@ int ask_processes(struct nvml *c, struct device *d, uint64_t now_ns)
 			if (known)
 				tell_pid(c, d, p->pid, "memory_used_bytes", (double)p->used_bytes);
 		} else {
-			others++;
+			*vec_push(&others) = p->pid;
 			other_bytes += known ? (double)p->used_bytes : 0;
 		}
 	}
 	d->no_process = !n;
 	tell(c, d, "processes", n);
-	tell(c, d, "other_processes", others);
+	tell(c, d, "other_processes", (double)others.len);
 	tell(c, d, "other_memory_bytes", other_bytes);
+	tell_others(c, d, others.data, others.len);
+	vec_free(&others);
 	return NVML_OK;
 }
 

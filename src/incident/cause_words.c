@@ -115,7 +115,7 @@ static const struct cause_text texts[CAUSE_COUNT] = {
 		{"the GPU reported an error",
 		 "See NVIDIA's list of Xid errors and the kernel's log; drain the GPU if "
 		 "it comes again."},
-	[CAUSE_GPU_CONTENTION] = {"another process used the GPU",
+	[CAUSE_GPU_CONTENTION] = {"GPU contention",
 				  "Give the job a GPU or an instance (MIG) of its own."},
 	[CAUSE_GPU_CLOCK] = {"the GPU's clock was held down",
 			     "See why in 'eacgm report' (power, temperature), and cool or power "
@@ -601,7 +601,7 @@ static void culprit_words(struct buf *b, const struct rec_tables *t, const struc
 	const char *name = strtab_get(&t->strings, c->name, NULL);
 	switch (c->kind) {
 	case CULPRIT_PROCESS:
-		buf_printf(b, " by %s (%u)", name, c->pid);
+		buf_printf(b, *name ? " by %s (%u)" : " by process%s %u", name, c->pid);
 		break;
 	case CULPRIT_LINE:
 		buf_printf(b, " in ");

@@ -100,6 +100,7 @@ struct cause_found {
 void cause_explains(double ret[CAUSE_COUNT], const struct evidence *e);
 /* The one that explains most, in words. */
 void cause_find(struct cause_found *ret, const struct evidence *e);
-/* What was found is too little of what was lost to be its cause: it stays as what comes next. ns. */
+/* What was found is too little of what was lost to be its cause: it stays as what comes next. ns.
+ */
 void cause_withdraw(struct cause_found *ret, double found_ns, double lost_ns);
 void cause_free(struct cause_found *c);

@@ -50,21 +50,13 @@ static void by_call(struct culprit *ret, const struct evidence *e)
 	ret->name = e->t->probes.data[top->probe].name;
 }
 
-static bool is_job(const struct evidence *e, uint32_t pid)
-{
-	for (size_t i = 0; i < e->t->processes.len; i++)
-		if (e->t->processes.data[i].pid == pid)
-			return true;
-	return false;
-}
-
 /* Whose packets took that much more time, if those of one process of others took most of it. */
 static void by_sender(struct culprit *ret, const struct evidence *e, double more_ns)
 {
 	double most = CULPRIT_SHARE * more_ns;
 	for (size_t i = 0; i < e->senders.len; i++) {
 		const struct sender_growth *s = &e->senders.data[i];
-		if (s->ns - s->usual_ns < most || is_job(e, s->pid))
+		if (s->ns - s->usual_ns < most || evidence_has_process(e, s->pid))
 			continue;
 		most = s->ns - s->usual_ns;
 		ret->pid = s->pid;
@@ -114,7 +106,7 @@ static void by_disk(struct culprit *ret, const struct evidence *e)
 		most = d->bytes - d->usual_bytes;
 		ret->kind = CULPRIT_DISK;
 		ret->device = d->disk;
-		ret->pid = is_job(e, d->pid) ? 0 : d->pid;
+		ret->pid = evidence_has_process(e, d->pid) ? 0 : d->pid;
 		ret->name = d->comm;
 	}
 }
@@ -189,6 +181,18 @@ static void by_missing_rank(struct culprit *ret, const struct evidence *e)
 	}
 }
 
+static void by_gpu_rival(struct culprit *ret, const struct evidence *e)
+{
+	const struct m_event *row = evidence_gpu_rival(e);
+	struct entity of;
+	if (!row)
+		return;
+	entity_parse(&of, strtab_get(&e->t->strings, row->entity, NULL));
+	ret->kind = CULPRIT_PROCESS;
+	ret->pid = of.pid;
+	ret->name = row->text;
+}
+
 static void by_gpu(struct culprit *ret, const struct evidence *e)
 {
 	const struct m_event *row = causes_gpu_event(e);
@@ -229,6 +233,8 @@ void causes_culprit(struct culprit *ret, enum cause c, const struct evidence *e)
 		ret->kind = ret->device ? CULPRIT_INTERFACE : CULPRIT_NONE;
 	} else if (c == CAUSE_SLOW_CALL) {
 		by_call(ret, e);
+	} else if (c == CAUSE_GPU_CONTENTION) {
+		by_gpu_rival(ret, e);
 	} else if (c == CAUSE_GPU_ERROR) {
 		by_gpu(ret, e);
 	} else if (c == CAUSE_HANG) {

@@ -66,19 +66,35 @@ static bool may_be_its_cgroup(const struct evidence *e, uint32_t metric)
 	return true;
 }
 
-/* Whether a GPU may be of the victim: it has counters of that process, or no GPU has. */
-static bool is_its_gpu(const struct evidence *e, uint32_t gpu)
+#define ANY_INSTANCE INT32_MIN
+
+/* Whether a GPU, or an instance of one, may be of the victim: it has counters of that process, or
+ * none has. */
+static bool is_its_instance(const struct evidence *e, uint32_t gpu, int32_t instance)
 {
 	bool known = false;
 	for (size_t i = 0; i < e->t->metrics.len; i++) {
 		const struct m_metric *m = &e->t->metrics.data[i];
 		if (m->kind != ENTITY_GPU || m->pid != e->pid || !evidence_is_its_host(e, m))
 			continue;
-		if (m->gpu == gpu)
+		if (m->gpu == gpu && (instance == ANY_INSTANCE || m->instance == instance))
 			return true;
 		known = true;
 	}
 	return !known;
+}
+
+static bool is_its_gpu(const struct evidence *e, uint32_t gpu)
+{
+	return is_its_instance(e, gpu, ANY_INSTANCE);
+}
+
+bool evidence_has_process(const struct evidence *e, uint32_t pid)
+{
+	for (size_t i = 0; i < e->t->processes.len; i++)
+		if (e->t->processes.data[i].pid == pid)
+			return true;
+	return false;
 }
 
 /* An error comes before what it slows is over. */
@@ -100,6 +116,48 @@ const struct m_event *evidence_event(const struct evidence *e, const char *name)
 			return row;
 	}
 	return NULL;
+}
+
+/* Whether it is of a process of others on the victim's GPU. */
+static bool is_rivals(const struct evidence *e, const struct m_event *row, const char *name,
+		      uint32_t *ret_pid)
+{
+	struct entity of;
+	if (strcmp(strtab_get(&e->t->strings, row->name, NULL), name) != 0)
+		return false;
+	entity_parse(&of, strtab_get(&e->t->strings, row->entity, NULL));
+	*ret_pid = of.pid;
+	return of.kind == ENTITY_GPU && of.pid && is_its_instance(e, of.gpu, of.instance) &&
+	       !evidence_has_process(e, of.pid);
+}
+
+/* One that came and had gone before the time of the evidence. */
+static bool had_gone(const struct evidence *e, size_t came, uint32_t pid)
+{
+	uint32_t other;
+	for (size_t i = came + 1; i < e->t->events.len; i++) {
+		const struct m_event *row = &e->t->events.data[i];
+		if (row->time_ns < e->from_ns && is_rivals(e, row, "other_process_ends", &other) &&
+		    other == pid)
+			return true;
+	}
+	return false;
+}
+
+const struct m_event *evidence_gpu_rival(const struct evidence *e)
+{
+	const struct m_event *last = NULL;
+	size_t n = 0;
+	uint32_t pid;
+	for (size_t i = 0; i < e->t->events.len; i++) {
+		const struct m_event *row = &e->t->events.data[i];
+		if (row->time_ns >= e->to_ns || !is_rivals(e, row, "other_process_begins", &pid) ||
+		    had_gone(e, i, pid))
+			continue;
+		n++;
+		last = row;
+	}
+	return n == 1 || (last && is_in_time(e, last)) ? last : NULL;
 }
 
 const struct counter_change *evidence_counter(const struct evidence *e, unsigned kind,

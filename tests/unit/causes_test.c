@@ -19,6 +19,7 @@
 #include "wire/stalls.h"
 
 #define MS 1e6
+#define S  1000000000ULL
 enum { MM, ADD, ITEM, MALLOC, COPY, PROBES };
 enum { THROTTLED, OTHERS, CLOCK, USED, LIMIT, METRICS };
 
@@ -812,6 +813,40 @@ static void what_did_not_grow_is_no_evidence(void **state)
 	cause_free(&f);
 }
 
+/* Named is who is there alone, or who came as it began; not who went before, was there all the time
+ * among several, is on another GPU or of the job. */
+static void who_else_is_on_its_gpu(void **state)
+{
+	(void)state;
+	part(BLAME_GPU_WORKS, VIA_ITSELF, 500, 0);
+	counts(OTHERS, 1, 0);
+	event(1 * S, "gpu 0 pid 70", "other_process_begins", "went");
+	event(2 * S, "gpu 0 pid 70", "other_process_ends", "");
+	event(3 * S, "gpu 0 pid 71", "other_process_begins", "stays");
+	event(21 * S, "gpu 0 pid 72", "other_process_begins", "later");
+	struct cause_found f = is(CAUSE_GPU_CONTENTION);
+	assert_int_equal(f.culprit.kind, CULPRIT_PROCESS);
+	says(&f, "GPU contention by stays (71)");
+	event(4 * S, "gpu 0 pid 73", "other_process_begins", "beside");
+	f = is(CAUSE_GPU_CONTENTION);
+	assert_int_equal(f.culprit.kind, CULPRIT_NONE);
+	says(&f, "GPU contention");
+	event(9 * S, "gpu 0 pid 74", "other_process_begins", "");
+	f = is(CAUSE_GPU_CONTENTION);
+	says(&f, "GPU contention by process 74");
+	*vec_push(&tables.processes) = (struct m_process){.pid = 74};
+	f = is(CAUSE_GPU_CONTENTION);
+	assert_int_equal(f.culprit.kind, CULPRIT_NONE);
+	event(9 * S, "gpu 0 mig 1 pid 75", "other_process_begins", "shares");
+	tables.metrics.data[OTHERS].pid = 7; /* the job has another instance */
+	tables.metrics.data[OTHERS].instance = 2;
+	f = is(CAUSE_GPU_CONTENTION);
+	assert_int_equal(f.culprit.kind, CULPRIT_NONE);
+	tables.metrics.data[OTHERS].instance = 1;
+	f = is(CAUSE_GPU_CONTENTION);
+	says(&f, "GPU contention by shares (75)");
+}
+
 static void an_error_of_its_gpu(void **state)
 {
 	(void)state;
@@ -1170,6 +1205,7 @@ int main(void)
 		T(a_quota_of_another_cgroup_is_no_cause),
 		T(counters_of_another_host_are_no_cause),
 		T(what_did_not_grow_is_no_evidence),
+		T(who_else_is_on_its_gpu),
 		T(an_error_of_its_gpu),
 		T(why_the_network_was_slow),
 		T(timers_tell_a_bad_link_from_a_full_one),

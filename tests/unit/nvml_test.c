@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -86,7 +87,10 @@ static void on_event(void *ctx, uint64_t time_ns, const struct entity *of, const
 	assert_true(time_ns > 0);
 	f->n_events++;
 	assert_int_equal(of->kind, ENTITY_GPU);
-	buf_printf(&f->texts, "[%u %s: %s]", of->gpu, name, text);
+	buf_printf(&f->texts, "[%u", of->gpu);
+	if (of->pid)
+		buf_printf(&f->texts, " pid %u", of->pid);
+	buf_printf(&f->texts, " %s: %s]", name, text);
 }
 
 static void on_note(void *ctx, const char *subject, const char *reason)
@@ -170,6 +174,7 @@ static void open_library(struct fixture *f, const char *name)
 	*(void **)&f->calls = dlsym(f->fake, "fake_nvml_calls");
 	*(void **)&f->balance = dlsym(f->fake, "fake_nvml_balance");
 	f->env.nvml_library = f->library;
+	f->env.proc_root = f->folder;
 	if (collector_nvml.open(&f->c, &f->env, &f->sink, &e) != 0)
 		fail_msg("%s", e.msg);
 	clock_gettime(CLOCK_MONOTONIC, &t);
@@ -304,6 +309,7 @@ static void infos_are_complete(void **state)
 	struct err e;
 	find_library(f->library, sizeof(f->library), "libnvidia-ml.so.1");
 	f->env.nvml_library = f->library;
+	f->env.proc_root = f->folder;
 	f->sink = (struct collect_sink){.ctx = &info, .gpu = gpu_describes_itself};
 	assert_int_equal(collector_nvml.open(&f->c, &f->env, &f->sink, &e), 0);
 	assert_string_equal(info.entity, "gpu 0");
@@ -351,6 +357,50 @@ static void failures_back_off(void **state)
 	run_ticks(f, 200);
 	assert_value(f, "gpu 0", "sm_ratio", 0.1);
 	assert_true(rows_of(f, "gpu 0", "sm_ratio") > 30);
+}
+
+static void name_process(const struct fixture *f, const char *pid, const char *name)
+{
+	char path[120];
+	snprintf(path, sizeof(path), "%s/%s", f->folder, pid);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/%s/comm", f->folder, pid);
+	FILE *out = fopen(path, "we");
+	assert_non_null(out);
+	fprintf(out, "%s\n", name);
+	fclose(out);
+}
+
+static void forget_process(const struct fixture *f, const char *pid)
+{
+	char path[120];
+	snprintf(path, sizeof(path), "%s/%s/comm", f->folder, pid);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/%s", f->folder, pid);
+	rmdir(path);
+}
+
+/* Each once: those whose names cannot be seen too. */
+static void others_come_and_go(void **state)
+{
+	struct fixture *f = *state;
+	script(f, "process 0 100 5000 60\nprocess 0 200 1500 20\nprocess 0 201 250 5\n");
+	name_process(f, "200", "trainer");
+	open_fake(f);
+	collector_nvml.add_pid(f->c, 100, false);
+	run_ticks(f, 40);
+	assert_times(&f->texts, "[0 pid 200 other_process_begins: trainer]", 1);
+	assert_times(&f->texts, "[0 pid 201 other_process_begins: ]", 1);
+	assert_int_equal(f->n_events, 2);
+	script(f, "process 0 100 5000 60\nprocess 0 201 250 5\n");
+	run_ticks(f, 40);
+	assert_times(&f->texts, "[0 pid 200 other_process_ends: ]", 1);
+	assert_int_equal(f->n_events, 3);
+	collector_nvml.add_pid(f->c, 201, false); /* it is the job's after all */
+	run_ticks(f, 40);
+	assert_times(&f->texts, "[0 pid 201 other_process_ends: ]", 1);
+	assert_int_equal(f->n_events, 4);
+	forget_process(f, "200");
 }
 
 static void processes_are_told_apart(void **state)
@@ -595,7 +645,9 @@ static void mig_instances_have_rows(void **state)
 	run_ticks(f, 110);
 	assert_times(&f->gpus, "[-gpu 1 mig 0]", 1);
 	assert_value(f, "gpu 1", "sm_ratio", 0.05); /* could not be asked in MIG mode */
-	assert_int_equal(f->n_events, 0);
+	assert_int_equal(f->n_events, 2);
+	assert_times(&f->texts, "[1 pid 11 other_process_begins: ]", 1);
+	assert_times(&f->texts, "[1 pid 11 other_process_ends: ]", 1);
 }
 
 static void mig_goes_with_its_gpu(void **state)
@@ -820,6 +872,7 @@ int main(void)
 		WITH_FAKE(infos_are_complete),
 		WITH_FAKE(unsupported_is_asked_once),
 		WITH_FAKE(failures_back_off),
+		WITH_FAKE(others_come_and_go),
 		WITH_FAKE(processes_are_told_apart),
 		WITH_FAKE(many_processes_fit),
 		WITH_FAKE(events_are_told_once),
