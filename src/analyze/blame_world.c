@@ -330,16 +330,34 @@ static uint8_t kind_of_stack(const struct rec_tables *t, uint32_t stack)
 	return ret == BLAME_RUNS && fills_pages(t, leaf) ? BLAME_FILLS : ret;
 }
 
-/* The innermost of Python, else the innermost that has a name. */
+/* What everybody calls says nothing of who runs. */
+static bool is_of_libc(const struct rec_tables *t, const struct m_frame *f)
+{
+	static const char *const begins[] = {"libc.so",	   "libc-",    "libm.so", "libm-",
+					     "libpthread", "ld-linux", "[vdso]"};
+	const char *path = strtab_get(&t->strings, f->library, NULL);
+	const char *slash = strrchr(path, '/');
+	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+		if (starts(slash ? slash + 1 : path, begins[i]))
+			return true;
+	return false;
+}
+
+/* The innermost of Python; else the innermost that has a name and is not the C library's; else the
+ * innermost that has a name. */
 static uint32_t frame_of_stack(const struct rec_tables *t, uint32_t stack)
 {
 	uint32_t native = BLAME_NO_FRAME;
+	bool in_libc = true; /* so far */
 	for (; stack; stack = t->stacks.data[stack].parent) {
 		uint32_t frame = t->stacks.data[stack].frame;
 		const struct m_frame *f = &t->frames.data[frame];
 		if (f->kind == FRAME_PYTHON)
 			return frame;
-		if (native == BLAME_NO_FRAME && f->kind == FRAME_NATIVE && f->name)
+		if (!in_libc || f->kind != FRAME_NATIVE || !f->name)
+			continue;
+		in_libc = is_of_libc(t, f);
+		if (native == BLAME_NO_FRAME || !in_libc)
 			native = frame;
 	}
 	return native;

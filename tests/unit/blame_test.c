@@ -280,6 +280,53 @@ static void released_by(uint32_t threads)
 	samples(0, 200, 300, line("forward", 10));
 }
 
+static uint32_t native(uint32_t parent, const char *name, const char *library)
+{
+	uint32_t frame =
+		rec_add_frame(w, &(struct m_frame){.kind = FRAME_NATIVE,
+						   .name = (uint32_t)rec_string_z(w, name),
+						   .library = (uint32_t)rec_string_z(w, library)});
+	return rec_add_stack(w, &(struct m_stack){parent, frame});
+}
+
+static void assert_runs(uint32_t stack, const char *name)
+{
+	rec_put_wait(w, &(struct m_wait){.start_ns = 300 * MS,
+					 .end_ns = 400 * MS,
+					 .thread = 0,
+					 .syscall = 202,
+					 .waker_pid = JOB,
+					 .waker_tid = 20,
+					 .reason = WAIT_FUTEX});
+	samples(rec_add_thread(w, &(struct m_thread){JOB, 20, 0}), 300, 400, stack);
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+	struct blame b = blame_it();
+	const struct rec_tables *t = rec_tables(reader);
+	const struct blame_part *p = part(&b, BLAME_RUNS, VIA_LOCK);
+	assert_string_equal(strtab_get(&t->strings, t->frames.data[p->owner.frame].name, NULL),
+			    name);
+	done(&b);
+}
+
+/* Not what everybody calls, but who called it; what runs nothing else keeps its name. */
+static void functions_of_libc_are_their_callers(void **state)
+{
+	(void)state;
+	create();
+	uint32_t starts = native(0, "start_thread", "/lib/libc.so.6");
+	uint32_t spins = native(starts, "spins", "/job/libjob.so");
+	assert_runs(native(native(spins, "clock_gettime", "/lib/libc.so.6"), "__vdso_clock_gettime",
+			   "[vdso]"),
+		    "spins");
+	create();
+	starts = native(0, "start_thread", "/lib/libc.so.6");
+	assert_runs(native(starts, "memcpy", "/lib/libc.so.6"), "memcpy");
+	create();
+	spins = native(0, "spins", "/job/libcrypt.so"); /* not of it */
+	assert_runs(native(spins, "turns", "/job/libcrypt.so"), "turns");
+}
+
 /* What threads of a pool did is seen together. */
 static void threads_of_a_pool_are_one(void **state)
 {
@@ -933,6 +980,7 @@ int main(void)
 		T(all_lines_alike_are_none),
 		T(along_what_was_waited_for),
 		T(without_the_walk),
+		T(functions_of_libc_are_their_callers),
 		T(threads_of_a_pool_are_one),
 		T(few_threads_are_no_pool),
 		T(who_held_the_lock),
