@@ -63,6 +63,19 @@ const struct blame_sample *blame_samples_of(const struct blame_world *w, uint32_
 					    size_t *ret_n);
 /* The first thread of the process that a thread is of; where nothing is known of it, that one. */
 uint32_t blame_main_thread(const struct blame_world *w, uint32_t thread);
+/* blame_stacks.c: the frame that a stack is of: the innermost of Python; else the innermost that
+ * has a name and is not the C library's; else the innermost that has a name. */
+uint32_t blame_frame_of_stack(const struct rec_tables *t, uint32_t stack);
+/* Whether a function of Python writes a checkpoint; strings' numbers. */
+bool blame_is_save(const struct rec_tables *t, uint32_t function, uint32_t in_file);
+/* What samples of a stack have in common; the rest is 0. */
+struct blame_sample blame_sample_of_stack(const struct rec_tables *t, uint32_t stack);
+/* blame_waits.c: looks at all waits, by what ran meanwhile: to be called when waits and samples are
+ * in their order and found by thread. */
+void blame_waits_know(struct blame_world *w);
+/* How long a thread ran within a time, by its samples. */
+uint64_t blame_ran_ns(const struct blame_world *w, uint32_t thread, uint64_t from_ns,
+		      uint64_t to_ns);
 /* blame_ranks.c: who came late to collectives. */
 void blame_ranks_load(struct blame_world *w, const struct row_source *s, const struct timeline *t);
 /* The first of a process that ends after a time, which the process's others follow; or NULL. */

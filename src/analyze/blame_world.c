@@ -5,19 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/account_impl.h"
 #include "analyze/blame_impl.h"
-#include "analyze/profile.h"
-#include "analyze/programs.h"
-#include "base/entity.h"
-#include "wire/stalls.h"
 #include "analyze/gpu_gaps.h"
-
-/* Who waits for the interpreter's lock asks for it anew after each switch interval (5 ms unless the
- * program says otherwise: sys.setswitchinterval), and runs for moments between. Who gave it up
- * waits until another thread has taken it, which takes as long. */
-#define SLICE_APART_NS 300000
-#define GIL_WAIT_NS    12000000
+#include "analyze/programs.h"
+#include "wire/stalls.h"
 
 /* A stack of a wait is taken as it ends. */
 #define STACK_NEAR_NS 100000
@@ -88,327 +79,14 @@ static int by_thread(const void *a, const void *b)
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-static bool for_lock(const struct blame_wait *w)
-{
-	return w->reason == WAIT_FUTEX || w->reason == WAIT_GIL;
-}
-
-/* A wait for a lock that a timer ended, and that goes on in the next one, was ended by whoever
- * ended that. */
-static void join_slices(struct blame_world *w, const bool *python)
-{
-	for (size_t i = w->waits.len; i-- > 1;) {
-		struct blame_wait *a = &w->waits.data[i - 1], *b = &w->waits.data[i];
-		if (a->thread != b->thread || a->waker != UINT32_MAX || b->waker == UINT32_MAX ||
-		    !for_lock(a) || !for_lock(b) || !python[a->thread] || !python[b->waker] ||
-		    b->start_ns - a->end_ns > SLICE_APART_NS)
-			continue;
-		a->waker = b->waker;
-		a->for_gil = b->for_gil = true;
-	}
-}
-
-/* A thread ended another's wait. */
-struct wake {
-	uint64_t time_ns;
-	uint32_t thread;
-};
-
-static int by_waker(const void *a, const void *b)
-{
-	const struct wake *x = a, *y = b;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
-}
-
-typedef VEC(struct wake) wakes_t;
-
-static void find_wakes(const struct blame_world *w, wakes_t *ret)
-{
-	for (size_t i = 0; i < w->waits.len; i++)
-		if (w->waits.data[i].waker != UINT32_MAX && !w->waits.data[i].for_gil)
-			*vec_push(ret) =
-				(struct wake){w->waits.data[i].woken_ns, w->waits.data[i].waker};
-	if (ret->len)
-		qsort(ret->data, ret->len, sizeof(*ret->data), by_waker);
-}
-
-static bool has_woken(const wakes_t *wakes, uint32_t thread, uint64_t from_ns, uint64_t to_ns)
-{
-	const struct wake key = {from_ns, thread};
-	size_t low = 0, high = wakes->len;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (by_waker(&wakes->data[middle], &key) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < wakes->len && wakes->data[low].thread == thread &&
-	       wakes->data[low].time_ns <= to_ns;
-}
-
-/* Who waits for events for some time, and then again, as gloo's threads do every 10 ms: who ends
- * the last of these waits ends all, though the thread may have had no CPU for a while between them.
- * Where it woke another thread meanwhile, but for the interpreter's lock, an event had come. */
-static void join_polls(struct blame_world *w)
-{
-	wakes_t wakes = {0};
-	const struct blame_wait *next = NULL; /* of the thread, for events */
-	uint64_t preempted_ns = 0;
-	find_wakes(w, &wakes);
-	for (size_t i = w->waits.len; i-- > 0;) {
-		struct blame_wait *m = &w->waits.data[i];
-		if (next && next->thread != m->thread)
-			next = NULL;
-		if (m->reason == WAIT_PREEMPTED) {
-			preempted_ns += m->end_ns - m->start_ns;
-			continue;
-		}
-		if (m->reason == WAIT_POLL && m->waker == UINT32_MAX && next &&
-		    next->start_ns <= m->end_ns + SLICE_APART_NS + preempted_ns &&
-		    !has_woken(&wakes, m->thread, m->woken_ns, next->start_ns))
-			m->waker = next->waker;
-		next = m->reason == WAIT_POLL ? m : NULL;
-		preempted_ns = 0;
-	}
-	vec_free(&wakes);
-}
-
-/* Who waits for events that nobody here ended, in a process with connections (which has that
- * counter), waits for what comes from elsewhere. */
-static void find_network(struct blame_world *w)
-{
-	struct map64 connected = {0};
-	uint64_t unused;
-	for (size_t i = 0; i < w->t->metrics.len; i++) {
-		const struct m_metric *m = &w->t->metrics.data[i];
-		if (m->kind == ENTITY_PROCESS &&
-		    !strcmp(strtab_get(&w->t->strings, m->name, NULL), "net_sent_bytes"))
-			map64_set(&connected, m->pid, 1);
-	}
-	for (size_t i = 0; i < w->waits.len; i++) {
-		struct blame_wait *m = &w->waits.data[i];
-		if (m->reason == WAIT_POLL && m->waker == UINT32_MAX &&
-		    map64_get(&connected, w->t->threads.data[m->thread].pid, &unused))
-			m->reason = WAIT_NETWORK;
-	}
-	map64_free(&connected);
-}
-
-/* Short waits between two threads of a process that both run Python are for its lock. */
-static void find_gil(struct blame_world *w, const bool *python)
-{
-	for (size_t i = 0; i < w->waits.len; i++) {
-		struct blame_wait *m = &w->waits.data[i];
-		if (m->reason == WAIT_GIL ||
-		    (m->reason == WAIT_FUTEX && m->waker != UINT32_MAX && python[m->thread] &&
-		     python[m->waker] && m->woken_ns - m->start_ns <= GIL_WAIT_NS))
-			m->for_gil = true;
-	}
-}
-
-/* How long a thread ran within a time, by its samples. */
-static uint64_t ran_ns(const struct blame_world *w, uint32_t thread, uint64_t from_ns,
-		       uint64_t to_ns)
-{
-	size_t n;
-	const struct blame_sample *s = blame_samples_of(w, thread, &n);
-	uint64_t ret = 0;
-	for (size_t i = blame_sample_from(s, n, from_ns); i < n && s[i].time_ns < to_ns; i++)
-		ret += s[i].weight_ns;
-	return ret;
-}
-
-static void list_python(struct blame_world *w, const bool *python)
-{
-	for (uint32_t k = 0; k < w->t->threads.len; k++)
-		if (python[k])
-			*vec_push(&w->python) = k;
-}
-
-/* Who asks for the interpreter's lock waits for a timer first, where its holder does not give it up
- * by itself: nobody ends that wait. It was for another thread that runs Python, if that ran then.
- */
-static void find_holders(struct blame_world *w, const bool *python)
-{
-	for (size_t i = 0; i < w->waits.len; i++) {
-		struct blame_wait *m = &w->waits.data[i];
-		uint64_t length = m->woken_ns - m->start_ns, most = length / 2;
-		if (m->waker != UINT32_MAX || !for_lock(m) || !python[m->thread])
-			continue;
-		for (size_t k = 0; k < w->python.len; k++) {
-			uint32_t other = w->python.data[k];
-			if (other == m->thread ||
-			    w->t->threads.data[other].pid != w->t->threads.data[m->thread].pid)
-				continue;
-			uint64_t ns = ran_ns(w, other, m->start_ns, m->woken_ns);
-			if (ns <= most)
-				continue;
-			most = ns;
-			m->waker = other;
-			m->for_gil = true;
-		}
-	}
-}
-
-/* Which threads run Python at all, by their samples. */
-static bool *python_threads(const struct blame_world *w)
-{
-	bool *ret = xcalloc(w->t->threads.len + 1, sizeof(*ret));
-	for (size_t i = 0; i < w->samples.len; i++) {
-		const struct blame_sample *s = &w->samples.data[i];
-		if (s->frame != BLAME_NO_FRAME && w->t->frames.data[s->frame].kind == FRAME_PYTHON)
-			ret[s->thread] = true;
-	}
-	return ret;
-}
-
 /* ---- samples ---- */
-
-static bool starts(const char *s, const char *with)
-{
-	return !strncmp(s, with, strlen(with));
-}
-
-/* The kernel's ways into page faults, and where it maps and unmaps memory. */
-static bool is_memory(const char *name)
-{
-	static const char *const begins[] = {
-		"asm_exc_page_fault", "exc_page_fault",	  "do_user_addr_fault", "handle_mm_fault",
-		"__x64_sys_munmap",   "__x64_sys_mmap",	  "__x64_sys_madvise",	"__x64_sys_brk",
-		"__x64_sys_mremap",   "do_anonymous_page"};
-	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
-		if (starts(name, begins[i]))
-			return true;
-	return false;
-}
-
-/* Functions of Python that write a checkpoint: torch/serialization.py,
- * torch/distributed/checkpoint, safetensors/torch.py. Strings' numbers. */
-static bool is_save(const struct rec_tables *t, uint32_t function, uint32_t in_file)
-{
-	static const char *const those[][2] = {{"save", "/torch/serialization.py"},
-					       {"_save", "/torch/serialization.py"},
-					       {"_legacy_save", "/torch/serialization.py"},
-					       {"save", "/checkpoint/state_dict_saver.py"},
-					       {"save_file", "/safetensors/torch.py"}};
-	const char *name = strtab_get(&t->strings, function, NULL);
-	const char *file = strtab_get(&t->strings, in_file, NULL);
-	for (size_t i = 0; i < sizeof(those) / sizeof(those[0]); i++) {
-		size_t n = strlen(file), m = strlen(those[i][1]);
-		if (!strcmp(name, those[i][0]) && n >= m && !strcmp(file + n - m, those[i][1]))
-			return true;
-	}
-	return false;
-}
-
-static bool fills_pages(const struct rec_tables *t, uint32_t stack)
-{
-	for (; stack; stack = t->stacks.data[stack].parent) {
-		const struct m_frame *f = &t->frames.data[t->stacks.data[stack].frame];
-		const char *name = strtab_get(&t->strings, f->name, NULL);
-		if (f->kind == FRAME_KERNEL &&
-		    (starts(name, "filemap_get_pages") || starts(name, "page_cache_ra")))
-			return true;
-	}
-	return false;
-}
-
-static uint8_t kind_of_stack(const struct rec_tables *t, uint32_t stack)
-{
-	uint8_t ret = BLAME_RUNS;
-	uint32_t leaf = stack;
-	for (; stack; stack = t->stacks.data[stack].parent) {
-		const struct m_frame *f = &t->frames.data[t->stacks.data[stack].frame];
-		if (f->kind == FRAME_PYTHON && is_save(t, f->name, f->file))
-			return BLAME_SAVES;
-		if (f->kind == FRAME_KERNEL && is_memory(strtab_get(&t->strings, f->name, NULL)))
-			ret = BLAME_FAULTS;
-	}
-	return ret == BLAME_RUNS && fills_pages(t, leaf) ? BLAME_FILLS : ret;
-}
-
-/* What everybody calls says nothing of who runs. */
-static bool is_of_libc(const struct rec_tables *t, const struct m_frame *f)
-{
-	static const char *const begins[] = {"libc.so",	   "libc-",    "libm.so", "libm-",
-					     "libpthread", "ld-linux", "[vdso]"};
-	const char *path = strtab_get(&t->strings, f->library, NULL);
-	const char *slash = strrchr(path, '/');
-	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
-		if (starts(slash ? slash + 1 : path, begins[i]))
-			return true;
-	return false;
-}
-
-/* The innermost of Python; else the innermost that has a name and is not the C library's; else the
- * innermost that has a name. */
-static uint32_t frame_of_stack(const struct rec_tables *t, uint32_t stack)
-{
-	uint32_t native = BLAME_NO_FRAME;
-	bool in_libc = true; /* so far */
-	for (; stack; stack = t->stacks.data[stack].parent) {
-		uint32_t frame = t->stacks.data[stack].frame;
-		const struct m_frame *f = &t->frames.data[frame];
-		if (f->kind == FRAME_PYTHON)
-			return frame;
-		if (!in_libc || f->kind != FRAME_NATIVE || !f->name)
-			continue;
-		in_libc = is_of_libc(t, f);
-		if (native == BLAME_NO_FRAME || !in_libc)
-			native = frame;
-	}
-	return native;
-}
-
-static bool is_of_loader(const char *file)
-{
-	return strstr(file, "/torch/utils/data/");
-}
-
-static bool is_in_loader(const struct rec_tables *t, uint32_t stack)
-{
-	for (; stack; stack = t->stacks.data[stack].parent) {
-		const struct m_frame *f = &t->frames.data[t->stacks.data[stack].frame];
-		if (f->kind == FRAME_PYTHON && is_of_loader(strtab_get(&t->strings, f->file, NULL)))
-			return true;
-	}
-	return false;
-}
-
-/* The innermost of the job's own Python code; what asks PyTorch's loader for a batch is no more
- * than that. */
-static uint32_t own_frame_of(const struct rec_tables *t, uint32_t stack)
-{
-	for (; stack; stack = t->stacks.data[stack].parent) {
-		uint32_t frame = t->stacks.data[stack].frame;
-		const struct m_frame *f = &t->frames.data[frame];
-		if (f->kind != FRAME_PYTHON || !f->line)
-			continue;
-		const char *file = strtab_get(&t->strings, f->file, NULL);
-		if (!profile_is_library(file))
-			return frame;
-		if (is_of_loader(file))
-			break;
-	}
-	return BLAME_NO_FRAME;
-}
 
 static const struct blame_sample *facts_of(const struct loading *l, uint32_t stack)
 {
 	const struct rec_tables *t = l->w->t;
 	struct stack_facts *f = &l->facts[stack];
 	if (!f->known)
-		*f = (struct stack_facts){
-			.known = true,
-			.of = {.frame = frame_of_stack(t, stack),
-			       .own = own_frame_of(t, stack),
-			       .loads = is_in_loader(t, stack),
-			       .fills = fills_pages(t, stack),
-			       .kind = kind_of_stack(t, stack),
-			       .runs = (uint8_t)account_owner_of_stack(t, stack)}};
+		*f = (struct stack_facts){true, blame_sample_of_stack(t, stack)};
 	return &f->of;
 }
 
@@ -421,7 +99,7 @@ static void add_samples(void *ctx, const struct visited_rows *rows)
 		if (m->kind == SAMPLE_OFFCPU) {
 			*vec_push(&l->places) = (struct waited_in){
 				m->time_ns, m->weight_ns, m->thread,
-				frame_of_stack(l->w->t, m->stack), m->reason == WAIT_GPU};
+				blame_frame_of_stack(l->w->t, m->stack), m->reason == WAIT_GPU};
 		} else if (m->kind == SAMPLE_CPU) {
 			struct blame_sample s = *facts_of(l, m->stack);
 			s.time_ns = m->time_ns;
@@ -461,7 +139,7 @@ static bool is_for_gpu(const struct blame_world *w, const struct blame_wait *m,
 		return !m->by_unknown;
 	const struct m_thread *waker = &w->t->threads.data[m->waker];
 	return waker->pid == w->t->threads.data[m->thread].pid &&
-	       starts(strtab_get(&w->t->strings, waker->comm, NULL), "cuda-");
+	       !strncmp(strtab_get(&w->t->strings, waker->comm, NULL), "cuda-", 5);
 }
 
 /* Gives waits the lines that waited: both are in order. Rows of waits are by what the kernel knows,
@@ -535,7 +213,7 @@ static void load_calls(struct blame_world *w, const struct row_source *s)
 			k.probes[i] = NAMED;
 	}
 	for (size_t i = 0; i < t->codes.len; i++)
-		k.codes[i] = is_save(t, t->codes.data[i].name, t->codes.data[i].file);
+		k.codes[i] = blame_is_save(t, t->codes.data[i].name, t->codes.data[i].file);
 	rows_read(s, ROW_CALL, add_calls, &k);
 	stretches_end(&w->collects);
 	stretches_end(&w->saves);
@@ -689,14 +367,7 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 	find_places(&l);
 	index_threads(&w->waits_of, w->waits.len, thread_of_wait, w->waits.data);
 	index_threads(&w->samples_of, w->samples.len, thread_of_sample, w->samples.data);
-	bool *python = python_threads(w);
-	find_gil(w, python);
-	join_slices(w, python);
-	join_polls(w);
-	find_network(w);
-	list_python(w, python);
-	find_holders(w, python);
-	free(python);
+	blame_waits_know(w);
 	load_calls(w, s);
 	rows_read(s, ROW_STALL, add_stalls, w);
 	stretches_end(&w->interrupts);
@@ -783,7 +454,8 @@ uint32_t blame_busiest(const struct blame_world *w, uint32_t pid, uint64_t from_
 	uint32_t ret = UINT32_MAX;
 	uint64_t most_ns = 0;
 	for (uint32_t i = 0; i < w->t->threads.len; i++) {
-		uint64_t ns = w->t->threads.data[i].pid == pid ? ran_ns(w, i, from_ns, to_ns) : 0;
+		uint64_t ns =
+			w->t->threads.data[i].pid == pid ? blame_ran_ns(w, i, from_ns, to_ns) : 0;
 		if (ns > most_ns) {
 			most_ns = ns;
 			ret = i;
