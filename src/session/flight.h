@@ -35,7 +35,7 @@ struct flight_stats {
 	uint64_t failed;
 };
 
-/* Makes the folder where the one above it is there, and says why there is none. */
+/* Makes the folder where the one above it is there, and says why nothing can be written there. */
 int flight_folder_make(const struct flight_options *o, struct err *e);
 
 /* The options' strings live as long as it. */

@@ -89,34 +89,40 @@ static bool is_temporary(const char *name)
 
 /* ---- the folder ---- */
 
-/* As far as the folder above it is there; what fails is told when a file is made in it. */
-static void make_folder(const struct flight_options *o)
+/* As far as the folder above it is there. 0, or an errno: also where it was there before. */
+static int make_folder(const struct flight_options *o)
 {
 	size_t len = strlen(o->folder);
-	int fd;
+	int fd, ret = 0;
 	char *name;
 	while (len > 1 && o->folder[len - 1] == '/')
 		len--;
 	char *path = xasprintf("%.*s", (int)len, o->folder);
 	if (!folder_walk(path, &o->owner, &fd, &name, NULL)) {
-		if (!mkdirat(fd, name, 0700) && o->owner.known &&
-		    fchownat(fd, name, o->owner.uid, o->owner.gid, AT_SYMLINK_NOFOLLOW))
+		if (mkdirat(fd, name, 0700))
+			ret = errno;
+		else if (o->owner.known &&
+			 fchownat(fd, name, o->owner.uid, o->owner.gid, AT_SYMLINK_NOFOLLOW))
 			errno = 0; /* a file system without owners */
 		close(fd);
 		free(name);
 	}
 	free(path);
+	return ret;
 }
 
 int flight_folder_make(const struct flight_options *o, struct err *e)
 {
-	make_folder(o);
-	int fd = open(o->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return err_set(e, errno, "the folder of what is frozen '%s': %s", o->folder,
-			       strerror(errno));
-	close(fd);
-	return 0;
+	int made = make_folder(o);
+	char *inside = xasprintf("%s/.", o->folder);
+	int why = faccessat(AT_FDCWD, inside, W_OK | X_OK, AT_EACCESS) ? errno : 0;
+	free(inside);
+	if (!why)
+		return 0;
+	if (why == ENOENT && made)
+		why = made;
+	return err_set(e, why, "nothing can be frozen: the folder '%s': %s", o->folder,
+		       strerror(why));
 }
 
 static DIR *open_folder(const struct flight_options *o)

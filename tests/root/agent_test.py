@@ -292,11 +292,30 @@ def _(t):
     in_the_way = t.path("file")
     open(in_the_way, "w").close()
     a = Agent(t, "--freeze", in_the_way, "--freeze-after", "100ms")
-    expect("the folder of what is frozen '%s': Not a directory" % in_the_way in a.said(), a.said())
+    expect("nothing can be frozen: the folder '%s': Not a directory" % in_the_way in a.said(),
+           a.said())
     os.kill(a.p.pid, signal.SIGUSR1)
     t.wait_for(lambda: "cannot freeze (SIGUSR1)" in a.said(), a.said())
     t.wait_for(lambda: a.samples()["eacgm_freeze_failures_total"] == [({}, 1)], "counted")
     a.end()
+
+
+@test("a folder for files on what is mounted read-only, and one below it")
+def _(t):
+    mounted = t.path("mounted")
+    os.mkdir(mounted)
+    if t.run(["mount", "-t", "tmpfs", "-o", "ro", "none", mounted]).status != 0:
+        skip("nothing may be mounted here")
+    group = None
+    try:
+        for folder in (mounted, os.path.join(mounted, "below")):
+            a = Agent(t, "--freeze", folder, group=group)
+            group = a.group
+            expect("nothing can be frozen: the folder '%s': Read-only file system" % folder in
+                   a.said(), a.said())
+            a.end()
+    finally:
+        t.run(["umount", mounted])
 
 
 @test("other paths, other methods, pages of others, questions without end: no more than an answer")
