@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "base/process_title.h"
 #include "cli/manual.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
@@ -137,6 +138,7 @@ static int run_command(const struct command *cmd, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	process_title_begin(argc, argv);
 	if (argc < 2) {
 		help_program(stderr, &program, terminal_width(stderr));
 		return EXIT_USAGE;

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -27,6 +26,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/oom.h"
+#include "base/process_title.h"
 #include "base/sandbox.h"
 #include "base/thread.h"
 #include "probe/tracer_impl.h"
@@ -152,7 +152,7 @@ static void guard_main(struct tracer *t, int sock)
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	setsid(); /* not in the terminal's group: Ctrl-C is not for it */
-	prctl(PR_SET_NAME, "eacgm-guard");
+	process_title_set("eacgm-guard");
 	int map_fd = bpf_map__fd(t->bpf->maps.guard);
 	int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int fd = 0; fd < 3; fd++)

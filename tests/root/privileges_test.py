@@ -268,8 +268,10 @@ def expect_all_confined(pid, more=0):
         more |= SYS_ADMIN  # there are single links alone
     for task in os.listdir("/proc/%d/task" % pid):
         expect_confined(status_of(int(task)), TRACER | more)
-    status = status_of(guard_of(pid))
-    expect_confined(status, SYS_PTRACE)
+    guard = guard_of(pid)
+    expect_confined(status_of(guard), SYS_PTRACE)
+    with open("/proc/%d/cmdline" % guard, "rb") as f:  # it is not taken for the program
+        expect(f.read().rstrip(b"\0") == b"eacgm-guard", "what ps says of the guard")
 
 
 def named(pids, name):
