@@ -78,6 +78,7 @@ struct gathering {
 	struct last_value *last; /* by metric */
 	struct own_times *own;
 	struct recents *recents; /* by thread */
+	uint32_t backward;	 /* string: the role of backward passes; 0: there are none */
 };
 
 /* ---- which stretch a time is in ---- */
@@ -218,28 +219,65 @@ static void add_recent(struct gathering *g, uint32_t pid, const struct m_call *c
 	of->calls[of->n++ % RECENT] = now;
 }
 
-/* A second time through the calls, as what is usual is known. */
+static void find_backward(struct gathering *g)
+{
+	g->backward = 0;
+	for (size_t i = 0; i < g->t->probes.len; i++)
+		if (!strcmp(strtab_get(&g->t->strings, g->t->probes.data[i].role, NULL),
+			    "backward"))
+			g->backward = g->t->probes.data[i].role;
+}
+
+/* A backward pass runs on threads of its own while it is waited for. */
+static bool is_backward(const struct gathering *g, const struct m_call *c)
+{
+	return g->backward && g->t->probes.data[c->probe].role == g->backward;
+}
+
+static void add_own_call(struct gathering *g, const struct m_call *c)
+{
+	const struct track *first =
+		g->asked[c->thread] ? first_track(g, g->t->threads.data[c->thread].pid) : NULL;
+	/* A function of Python within an operator is work of that, and so is what it calls. */
+	if (!first || g->t->probes.data[c->probe].name_arg >= 0)
+		return;
+	double own = own_time_ns(g->own, &(struct own_call){.pid = first->pid,
+							    .tid = c->thread,
+							    .start_ns = c->start_ns,
+							    .dur_ns = c->dur_ns,
+							    .usual_ns = usual_of(g, first, c),
+							    .waits = is_backward(g, c)});
+	add_recent(g, first->pid, c, own);
+}
+
+static int by_end(const void *a, const void *b)
+{
+	const struct m_call *x = *(const struct m_call *const *)a;
+	const struct m_call *y = *(const struct m_call *const *)b;
+	uint64_t x_ns = x->start_ns + x->dur_ns, y_ns = y->start_ns + y->dur_ns;
+	if (x_ns != y_ns)
+		return x_ns < y_ns ? -1 : 1;
+	return x < y ? -1 : x > y; /* a thread's are in their order */
+}
+
+/* A second time through the calls, as what is usual is known. A block has one thread's behind
+ * another's: what is waited for has to come before the pass that waits. */
 static void add_own(void *ctx, const struct visited_rows *rows)
 {
 	struct gathering *g = ctx;
 	const struct m_call *calls = rows->rows;
-	for (size_t i = 0; i < rows->len; i++) {
-		const struct m_call *c = &calls[i];
-		const struct track *first =
-			g->asked[c->thread] ? first_track(g, g->t->threads.data[c->thread].pid)
-					    : NULL;
-		/* A function of Python within an operator is work of that, and so is what it calls.
-		 */
-		if (!first || g->t->probes.data[c->probe].name_arg >= 0)
-			continue;
-		double own =
-			own_time_ns(g->own, &(struct own_call){.pid = first->pid,
-							       .tid = c->thread,
-							       .start_ns = c->start_ns,
-							       .dur_ns = c->dur_ns,
-							       .usual_ns = usual_of(g, first, c)});
-		add_recent(g, first->pid, c, own);
+	if (!g->backward) {
+		for (size_t i = 0; i < rows->len; i++)
+			add_own_call(g, &calls[i]);
+		return;
 	}
+	const struct m_call **order = xcalloc(rows->len + 1, sizeof(const struct m_call *));
+	for (size_t i = 0; i < rows->len; i++)
+		order[i] = &calls[i];
+	qsort(order, rows->len, sizeof(const struct m_call *), by_end);
+	for (size_t i = 0; i < rows->len; i++)
+		add_own_call(g, order[i]);
+	free(order);
 }
 
 static enum since_last since_last_of(const char *name)
@@ -483,6 +521,7 @@ static void answer_own(struct evidence *ret, const uint32_t *track, const uint32
 		worth |= is_worth_a_look(&ret[i]);
 	if (!worth)
 		return;
+	find_backward(g);
 	g->own = own_times_new();
 	g->recents = xcalloc(g->t->threads.len + 1, sizeof(*g->recents));
 	rows_read(s, ROW_CALL, add_own, g);

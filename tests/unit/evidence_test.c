@@ -1,0 +1,127 @@
+/* evidence_test.c - what grew in slow stretches, from recordings made by hand.
+ *
+ * links: incident detect analyze recording base golden */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <linux/types.h>
+
+#include <cmocka.h>
+
+#include "incident/evidence.h"
+#include "recording/recording.h"
+
+#define MS  1000000ULL
+#define JOB 7
+
+static char path[] = "/tmp/eacgm-evidence-XXXXXX";
+static struct rec_writer *w;
+
+static uint32_t probe(const char *name, const char *role)
+{
+	return rec_add_probe(w, &(struct m_probe){.layer = (uint32_t)rec_string_z(w, "torch"),
+						  .name = (uint32_t)rec_string_z(w, name),
+						  .role = (uint32_t)rec_string_z(w, role),
+						  .has_return = 1,
+						  .name_arg = -1});
+}
+
+static void call(uint32_t p, uint32_t thread, uint64_t from_us, uint64_t us)
+{
+	const struct m_call c = {
+		.probe = p, .thread = thread, .start_ns = from_us * 1000, .dur_ns = us * 1000};
+	rec_put_calls(w, &c, 1);
+}
+
+static const struct call_growth *growth(const struct evidence *e, uint32_t p)
+{
+	for (size_t i = 0; i < e->calls.len; i++)
+		if (e->calls.data[i].probe == p)
+			return &e->calls.data[i];
+	fail_msg("nothing of probe %u", p);
+	return NULL;
+}
+
+/* Ten calls of 5 ms in 0..100 ms, of 15 in 200..400. */
+static void evidence_of(struct evidence *ret, struct rec_reader **ret_reader)
+{
+	struct err err = {0};
+	struct timeline timeline;
+	if (rec_writer_close(w, false, &err) || rec_open(ret_reader, path, &err))
+		fail_msg("%s", err.msg);
+	const struct row_source *s = rec_source(*ret_reader);
+	timeline_make(&timeline, s, &(struct timeline_options){0});
+	struct blame_world *world = blame_world_new(s, &timeline);
+	struct blame_span usual_span = {0, 0, 100 * MS, 0};
+	struct blame_span slow_span = {0, 200 * MS, 400 * MS, 100.0 * MS};
+	struct evidence_usual usual = {.spans = {.data = &usual_span, .len = 1}};
+	struct evidence_question q = {
+		.slow = {.data = &slow_span, .len = 1}, .usual = &usual, .by_steps = true};
+	usual.blame = blame_usual_new(world, &usual_span, 1);
+	evidence_make(ret, NULL, s, &timeline, world, &q, 1);
+	blame_usual_free(usual.blame);
+	blame_world_free(world);
+	timeline_free(&timeline);
+}
+
+/* A backward pass waits for another thread, whose nodes became slow: it is not slow by itself. */
+static void what_is_waited_for_is_not_its_own(void **state)
+{
+	(void)state;
+	struct err err = {0};
+	struct evidence e;
+	struct rec_reader *reader;
+	if (rec_writer_open(&w, path, NULL, &err))
+		fail_msg("%s", err.msg);
+	rec_put_process(w, &(struct m_process){.pid = JOB, .parent_pid = 1, .start_ns = 1});
+	uint32_t pass = probe("backward", "backward"), node = probe("MulBackward0", "");
+	uint32_t other = probe("sync", "");
+	uint32_t first = rec_add_thread(w, &(struct m_thread){JOB, JOB, 0});
+	uint32_t engine = rec_add_thread(w, &(struct m_thread){JOB, 9, 0});
+	for (uint64_t i = 0; i < 10; i++) {
+		call(node, engine, i * 10000 + 500, 4000);
+		call(pass, first, i * 10000, 5000);
+		call(other, first, i * 10000 + 5000, 1000);
+	}
+	for (uint64_t i = 0; i < 10; i++) {
+		call(node, engine, 200000 + i * 20000 + 500, 14000);
+		call(pass, first, 200000 + i * 20000, 15000);
+		call(other, first, 200000 + i * 20000 + 15000, 3000);
+	}
+	evidence_of(&e, &reader);
+	const struct call_growth *g = growth(&e, node);
+	assert_true(round(g->own_ns / MS) == 140 && round(g->usual_own_ns / MS) == 40);
+	g = growth(&e, pass);
+	assert_true(round(g->ns / MS) == 150);
+	assert_true(round(g->own_ns / MS) == 50 && round(g->usual_own_ns / MS) == 50);
+	g = growth(&e, other); /* nobody else was slow in it */
+	assert_true(round(g->own_ns / MS) == 30 && round(g->usual_own_ns / MS) == 10);
+	evidence_free(&e);
+	rec_close(reader);
+}
+
+static int make_path(void **state)
+{
+	(void)state;
+	int fd = mkstemp(path);
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_path(void **state)
+{
+	(void)state;
+	return unlink(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_waited_for_is_not_its_own),
+	};
+	return cmocka_run_group_tests(tests, make_path, remove_path);
+}
