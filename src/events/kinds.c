@@ -471,3 +471,15 @@ void row_set_value(const struct row_field *f, void *row, size_t k, uint64_t valu
 	else
 		memcpy(p, &value, sizeof(value));
 }
+
+int row_compare_keys(const struct row_kind_info *k, const void *a, const void *b)
+{
+	for (size_t f = 0; f < k->nfields; f++) {
+		if (!k->fields[f].is_key)
+			continue;
+		uint64_t x = row_value(&k->fields[f], a, 0), y = row_value(&k->fields[f], b, 0);
+		if (x != y)
+			return x < y ? -1 : 1;
+	}
+	return 0;
+}

@@ -136,3 +136,5 @@ unsigned field_type_width(uint8_t type);
 /* A field's k-th value, sign-extended, of a double its bits. */
 uint64_t row_value(const struct row_field *f, const void *row, size_t k);
 void row_set_value(const struct row_field *f, void *row, size_t k, uint64_t value);
+/* The order of two rows of a kind by their keys; 0: they have the same. */
+int row_compare_keys(const struct row_kind_info *k, const void *a, const void *b);

@@ -110,25 +110,13 @@ struct key_order {
 	const struct row_kind_info *kind;
 };
 
-static int compare_keys(const struct row_kind_info *k, const void *a, const void *b)
-{
-	for (size_t f = 0; f < k->nfields; f++) {
-		if (!k->fields[f].is_key)
-			continue;
-		uint64_t x = row_value(&k->fields[f], a, 0), y = row_value(&k->fields[f], b, 0);
-		if (x != y)
-			return x < y ? -1 : 1;
-	}
-	return 0;
-}
-
 static int compare_position(const void *a, const void *b, void *arg)
 {
 	const struct key_order *o = arg;
 	uint32_t x = *(const uint32_t *)a;
 	uint32_t y = *(const uint32_t *)b;
-	int order = compare_keys(o->kind, o->rows + x * o->kind->row_bytes,
-				 o->rows + y * o->kind->row_bytes);
+	int order = row_compare_keys(o->kind, o->rows + x * o->kind->row_bytes,
+				     o->rows + y * o->kind->row_bytes);
 	return order ? order : x < y ? -1 : x > y;
 }
 
@@ -146,7 +134,7 @@ static size_t keep_last(const struct row_kind_info *k, uint8_t *p, size_t n)
 	for (size_t from = 0, to; from < n; from = to) {
 		uint32_t first = order[from];
 		for (to = from + 1; to < n; to++)
-			if (compare_keys(k, p + first * row_bytes, p + order[to] * row_bytes))
+			if (row_compare_keys(k, p + first * row_bytes, p + order[to] * row_bytes))
 				break;
 		uint32_t last = order[to - 1];
 		if (last != first)

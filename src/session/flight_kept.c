@@ -16,21 +16,32 @@ static void bound_rows(struct row_vec *rows, size_t row_bytes)
 	rows->len = ROWS_MOST / 2;
 }
 
+/* What the row replaces goes, and with it what that said of when it was. */
+static void drop_replaced(struct row_vec *rows, const struct row_kind_info *k, const void *row)
+{
+	for (size_t i = rows->len; k->keeping == ROWS_KEYED && i-- > 0;) {
+		uint8_t *at = rows->data + i * k->row_bytes;
+		if (row_compare_keys(k, at, row))
+			continue;
+		memmove(at, at + k->row_bytes, (rows->len - i - 1) * k->row_bytes);
+		rows->len--;
+		return;
+	}
+}
+
 static void take_row(struct flight_kept *k, enum row_kind kind, const void *row)
 {
-	size_t bytes = row_kind_info(kind)->row_bytes;
-	memcpy(row_vec_add(&k->rows[kind], bytes, 1), row, bytes);
-	bound_rows(&k->rows[kind], bytes);
+	const struct row_kind_info *info = row_kind_info(kind);
+	drop_replaced(&k->rows[kind], info, row);
+	memcpy(row_vec_add(&k->rows[kind], info->row_bytes, 1), row, info->row_bytes);
+	bound_rows(&k->rows[kind], info->row_bytes);
 }
 
 static void take_rows(struct flight_kept *k, const struct feed_batch *b, enum row_kind kind)
 {
-	size_t bytes = row_kind_info(kind)->row_bytes;
 	const struct row_vec *rows = feed_rows(b, kind);
-	if (rows->len)
-		memcpy(row_vec_add(&k->rows[kind], bytes, rows->len), rows->data,
-		       rows->len * bytes);
-	bound_rows(&k->rows[kind], bytes);
+	for (size_t i = 0; i < rows->len; i++)
+		take_row(k, kind, rows->data + i * row_kind_info(kind)->row_bytes);
 }
 
 /* At the time of the latest: more than there was rather than less. */

@@ -333,6 +333,39 @@ static void numbers_mean_what_they_meant(void **state)
 	end();
 }
 
+/* What was told while it went on is replaced by what is told at its end: it is none of the file's.
+ */
+static void what_had_ended_is_in_no_later_file(void **state)
+{
+	(void)state;
+	begin_with((struct flight_options){0});
+	put_names();
+	call(450 * MS, 5);
+	struct m_anomaly a = {.id = 1, .start_ns = 10 * MS, .end_ns = 50 * MS};
+	struct m_incident in = {
+		.id = 1, .onset_ns = 10 * MS, .end_ns = 50 * MS, .told_ns = 20 * MS};
+	PUT(anomalies, a);
+	PUT(incidents, in);
+	a.id = in.id = 2; /* goes on */
+	PUT(anomalies, a);
+	PUT(incidents, in);
+	a.id = in.id = 1;
+	a.ended = in.ended = true;
+	PUT(anomalies, a);
+	PUT(incidents, in);
+	pass(700 * MS);
+	trigger(TRIGGER_NS, "why");
+	end_session();
+	struct rec_reader *r = open_told();
+	const struct rec_tables *t = rec_tables(r);
+	assert_int_equal(t->anomalies.len, 1);
+	assert_int_equal(t->anomalies.data[0].id, 2);
+	assert_int_equal(t->incidents.len, 1);
+	assert_int_equal(t->incidents.data[0].id, 2);
+	rec_close(r);
+	end();
+}
+
 static void a_file_says_what_it_is_of(void **state)
 {
 	(void)state;
@@ -754,6 +787,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_file_has_the_rows_around_its_trigger),
 		cmocka_unit_test(numbers_mean_what_they_meant),
+		cmocka_unit_test(what_had_ended_is_in_no_later_file),
 		cmocka_unit_test(a_file_says_what_it_is_of),
 		cmocka_unit_test(what_is_not_whole_is_told),
 		cmocka_unit_test(rows_that_are_alike_are_kept_for_longer),
