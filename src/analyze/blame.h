@@ -110,6 +110,10 @@ void blame_world_forget_wakers(struct blame_world *w);
 /* The thread of a process with the most samples within a time; UINT32_MAX: it has none. */
 uint32_t blame_busiest(const struct blame_world *w, uint32_t pid, uint64_t from_ns, uint64_t to_ns);
 
+/* The frame of the job's own Python code from which checkpoints were written most in n stretches, by
+ * samples; BLAME_NO_FRAME: in none. */
+uint32_t blame_saving_frame(const struct blame_world *w, const struct blame_span *spans, size_t n);
+
 /* Whose usual stretches of a thread were: made once for all that is compared with them. */
 struct blame_usual;
 struct blame_usual *blame_usual_new(const struct blame_world *w, const struct blame_span *spans,

@@ -464,6 +464,41 @@ uint32_t blame_busiest(const struct blame_world *w, uint32_t pid, uint64_t from_
 	return ret;
 }
 
+struct frame_time {
+	uint32_t frame;
+	uint64_t ns;
+};
+typedef VEC(struct frame_time) frame_times;
+
+static void add_time(frame_times *all, uint32_t frame, uint64_t ns)
+{
+	for (size_t i = 0; i < all->len; i++)
+		if (all->data[i].frame == frame) {
+			all->data[i].ns += ns;
+			return;
+		}
+	*vec_push(all) = (struct frame_time){frame, ns};
+}
+
+uint32_t blame_saving_frame(const struct blame_world *w, const struct blame_span *spans, size_t n)
+{
+	frame_times all = {0};
+	struct frame_time top = {BLAME_NO_FRAME, 0};
+	for (size_t i = 0; i < n; i++) {
+		size_t len;
+		const struct blame_sample *s = blame_samples_of(w, spans[i].thread, &len);
+		for (size_t k = blame_sample_from(s, len, spans[i].from_ns);
+		     k < len && s[k].time_ns < spans[i].to_ns; k++)
+			if (s[k].kind == BLAME_SAVES && s[k].own != BLAME_NO_FRAME)
+				add_time(&all, s[k].own, s[k].weight_ns);
+	}
+	for (size_t i = 0; i < all.len; i++)
+		if (all.data[i].ns > top.ns)
+			top = all.data[i];
+	vec_free(&all);
+	return top.frame;
+}
+
 void blame_thread_times(const struct blame_world *w, uint32_t thread, uint64_t *ret_first_ns,
 			uint64_t *ret_last_ns)
 {

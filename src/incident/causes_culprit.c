@@ -39,6 +39,14 @@ static void by_line(struct culprit *ret, enum cause c, const struct evidence *e)
 	ret->frame = p->owner.frame;
 }
 
+static void by_saving_line(struct culprit *ret, const struct evidence *e)
+{
+	if (e->saving_frame == BLAME_NO_FRAME)
+		return;
+	ret->kind = CULPRIT_LINE;
+	ret->frame = e->saving_frame;
+}
+
 static void by_call(struct culprit *ret, const struct evidence *e)
 {
 	const struct call_growth *top = NULL;
@@ -239,6 +247,8 @@ void causes_culprit(struct culprit *ret, enum cause c, const struct evidence *e)
 		by_gpu(ret, e);
 	} else if (c == CAUSE_HANG) {
 		by_missing_rank(ret, e);
+	} else if (c == CAUSE_CHECKPOINT) {
+		by_saving_line(ret, e);
 	} else if (c == CAUSE_STRAGGLER) {
 		by_rank(ret, e);
 	} else if (names_line(c)) {

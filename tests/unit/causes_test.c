@@ -60,8 +60,12 @@ static int begin(void **state)
 	name_metric(ENTITY_CGROUP, "memory_used_bytes");
 	name_metric(ENTITY_CGROUP, "memory_limit_bytes");
 	*vec_push(&tables.threads) = (struct m_thread){7, 7, 0};
-	e = (struct evidence){
-		.t = &tables, .pid = 7, .by_steps = true, .n_slow = 10, .n_usual = 100};
+	e = (struct evidence){.t = &tables,
+			      .pid = 7,
+			      .by_steps = true,
+			      .n_slow = 10,
+			      .n_usual = 100,
+			      .saving_frame = BLAME_NO_FRAME};
 	e.blame.usual_ns = 1000 * MS;
 	e.blame.whole_ns = 1000 * MS;
 	return 0;
@@ -370,7 +374,12 @@ static void data_checkpoints_collections(void **state)
 	is(CAUSE_DATA_LOADER);
 	part(BLAME_SAVES, VIA_ITSELF, 400, 0);
 	part(BLAME_WRITE, VIA_ITSELF, 400, 0);
-	is(CAUSE_CHECKPOINT);
+	struct cause_found f = is(CAUSE_CHECKPOINT);
+	assert_int_equal(f.culprit.kind, CULPRIT_NONE);
+	e.saving_frame = 4;
+	f = is(CAUSE_CHECKPOINT);
+	assert_int_equal(f.culprit.kind, CULPRIT_LINE);
+	assert_int_equal(f.culprit.frame, 4);
 	part(BLAME_COLLECTS, VIA_ITSELF, 2000, 0);
 	is(CAUSE_PYTHON_GC);
 	part(BLAME_STOPPED, VIA_ITSELF, 5000, 0);

@@ -105,6 +105,51 @@ static void what_is_waited_for_is_not_its_own(void **state)
 	rec_close(reader);
 }
 
+static uint32_t line(uint32_t parent, const char *function, const char *file, uint32_t number)
+{
+	uint32_t frame =
+		rec_add_frame(w, &(struct m_frame){.kind = FRAME_PYTHON,
+						   .name = (uint32_t)rec_string_z(w, function),
+						   .file = (uint32_t)rec_string_z(w, file),
+						   .line = number});
+	return rec_add_stack(w, &(struct m_stack){parent, frame});
+}
+
+static void samples(uint32_t thread, uint64_t from_ms, uint64_t to_ms, uint32_t stack)
+{
+	for (uint64_t at = from_ms; at < to_ms; at++)
+		rec_put_sample(w, &(struct m_sample){.time_ns = at * MS + MS / 2,
+						     .weight_ns = MS,
+						     .thread = thread,
+						     .stack = stack});
+}
+
+/* The job's own line that has most of them, not torch.save's, and not one outside of the time. */
+static void a_checkpoint_has_the_line_that_writes_it(void **state)
+{
+	(void)state;
+	const char *torch = "/usr/lib/python3/dist-packages/torch/serialization.py";
+	struct err err = {0};
+	struct evidence e;
+	struct rec_reader *reader;
+	if (rec_writer_open(&w, path, NULL, &err))
+		fail_msg("%s", err.msg);
+	rec_put_process(w, &(struct m_process){.pid = JOB, .parent_pid = 1, .start_ns = 1});
+	uint32_t first = rec_add_thread(w, &(struct m_thread){JOB, JOB, 0});
+	uint32_t train = line(0, "main", "/job/train.py", 10);
+	uint32_t best = line(train, "save_best", "/job/train.py", 57);
+	uint32_t last = line(train, "save_last", "/job/train.py", 63);
+	samples(first, 110, 180, line(last, "save", torch, 420));
+	samples(first, 200, 230, line(line(best, "save", torch, 423), "_save", torch, 635));
+	samples(first, 230, 250, line(last, "save", torch, 420));
+	samples(first, 250, 400, train);
+	evidence_of(&e, &reader);
+	const struct m_frame *f = &rec_tables(reader)->frames.data[e.saving_frame];
+	assert_int_equal(f->line, 57);
+	evidence_free(&e);
+	rec_close(reader);
+}
+
 static int make_path(void **state)
 {
 	(void)state;
@@ -122,6 +167,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_waited_for_is_not_its_own),
+		cmocka_unit_test(a_checkpoint_has_the_line_that_writes_it),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }
