@@ -10,7 +10,7 @@
 #define ERRORS_MOST 0.5 /* share of the distance: above it a row is of failed calls */
 #define FREEDOM	    20	/* of Student's t: no sigma is known exactly */
 
-static bool calls_failed(const struct feature_row *row, const struct judgement *judged)
+bool by_pace_calls_failed(const struct feature_row *row, const struct judgement *judged)
 {
 	size_t errors = feature_place(row->layer, "errors");
 	return errors < FEATURES_MOST && judged->explained.shares[errors] > ERRORS_MOST;
@@ -34,7 +34,7 @@ enum by_pace by_pace_of(const struct detector *d, const struct feature_row *row,
 	double before, now;
 	uint32_t pid = row->pid ? row->pid : row->gpu_pid;
 	if (d->model->without & WITHOUT_PACE || !job_has_pace(&d->job.paces, pid) ||
-	    calls_failed(row, judged))
+	    by_pace_calls_failed(row, judged))
 		return BY_ITSELF;
 	now = job_pace_at(&d->job.paces, pid, row, &before);
 	if (layer_has_counters(row->layer) && !(now > 0) && !(before > 0))

@@ -17,6 +17,8 @@ enum by_pace {
 enum by_pace by_pace_of(const struct detector *d, const struct feature_row *row,
 			const struct judgement *judged);
 
+/* Whether a row is one of calls that fail: that is no matter of time. */
+bool by_pace_calls_failed(const struct feature_row *row, const struct judgement *judged);
 /* Whether calls of the layer tell a process's pace. Without a model the one with most detail that
  * has rows. */
 bool by_pace_tells(const struct model *m, enum detect_layer layer);

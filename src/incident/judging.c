@@ -133,6 +133,14 @@ static double loss_of(const struct feature_row *row, const struct shift *shift)
 	return at < FEATURES_MOST ? lost - shift->centre[at] : lost;
 }
 
+/* Where no pace says what is lost, the times of its calls do. */
+static bool costs_too_little(const struct detector *d, const struct judged *j)
+{
+	const struct feature_row *row = j->row;
+	double lost_ns = layer_has_calls(row->layer) ? j->made->calls.lost_ns : NAN;
+	return lost_ns < d->judging.rate.least_effect * (double)(row->end_ns - row->start_ns);
+}
+
 static void note_work_alarmed(struct detector *d, const struct series *s)
 {
 	bool of_work = layer_has_calls(s->layer) || s->layer == DETECT_STEP;
@@ -179,6 +187,9 @@ static bool judge(struct detector *d, struct series *s, const struct row_work *w
 	j->p = judgement.p;
 	j->shift = w->shift->centre;
 	enum by_pace by = by_pace_of(d, row, &judgement);
+	if (by == BY_ITSELF && !by_pace_minds_all(d) && !isnan(j->p) && costs_too_little(d, j) &&
+	    !by_pace_calls_failed(row, &judgement))
+		j->p = fmax(j->p, COSTLESS_P);
 	if (by == BY_ITSELF || by_pace_minds_all(d))
 		judge_by_itself(d, s, j);
 	j->by_pace = by == BY_PACE;

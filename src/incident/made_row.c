@@ -14,11 +14,9 @@ void made_row_of_window(struct made_row *ret, const struct feature_row *row,
 	ret->has_values = false;
 	calls->len = detail->keys_len < WINDOWS_KEYS ? detail->keys_len : WINDOWS_KEYS;
 	memcpy(calls->keys, detail->keys, calls->len * sizeof(calls->keys[0]));
-	calls->lost_ns = 0;
-	if (isfinite(detail->usual_ns))
-		calls->lost_ns += detail->total_ns - detail->usual_ns;
-	if (isfinite(detail->usual_gap_ns))
-		calls->lost_ns += detail->gap_ns - detail->usual_gap_ns;
+	double in_calls = detail->total_ns - detail->usual_ns;
+	double between = detail->gap_ns - detail->usual_gap_ns;
+	calls->lost_ns = isnan(in_calls) ? between : isnan(between) ? in_calls : in_calls + between;
 }
 
 void made_row_of_counters(struct made_row *ret, const struct feature_row *row,

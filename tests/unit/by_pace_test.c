@@ -422,6 +422,29 @@ static void what_has_no_pace(void **state)
 	assert_int_equal(anomalies_of(DETECT_HOST, PID), 1);
 }
 
+static size_t found_losing(double lost_s, double least_effect)
+{
+	options.least_effect = least_effect;
+	start(false);
+	rows(40, USUAL);
+	for (size_t i = 0; i < 4; i++)
+		losing_row(RARE, lost_s);
+	rows(10, USUAL);
+	stop();
+	return found_len;
+}
+
+/* Without a pace the times of its calls say what it costs. */
+static void what_has_no_pace_and_costs_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(found_losing(0.005, MINDED), 0);
+	assert_int_equal(found_losing(-0.2, MINDED), 0);
+	assert_int_equal(found_losing(0.2, MINDED), 1);
+	assert_int_equal(found_losing(NAN, MINDED), 1);
+	assert_int_equal(found_losing(0.005, NO_EFFECT), 1); /* somebody minds */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -439,6 +462,7 @@ int main(void)
 		T(helpers_are_judged_among_themselves),
 		T(a_helper_that_is_none_any_more),
 		T(what_has_no_pace),
+		T(what_has_no_pace_and_costs_nothing),
 		T(a_jump_begins_another_incident),
 		T(one_row_is_no_jump),
 		T(a_last_far_slower_row_is_of_it),

@@ -207,16 +207,36 @@ struct feature_row rare_row(enum detect_layer layer, uint32_t pid, double p)
 
 /* A row is judged with a blur that follows from its place, up to 0.5 of HOST's x: it is taken off
  * before. */
-void give(const struct feature_row *row)
+static struct feature_row exact_of(const struct feature_row *row)
 {
 	struct feature_row exact = *row, blurred;
 	size_t column = column_of(row->layer);
 	explain_blurred(&blurred, row);
 	exact.x[column] -= blurred.x[column] - row->x[column];
+	return exact;
+}
+
+static void note_given(const struct feature_row *row)
+{
 	assert_true(given_len < GIVEN_MOST);
 	given[given_len++] =
 		(struct given){row->layer, row->pid, row->gpu, row->start_ns, 0, NAN, false};
+}
+
+void give(const struct feature_row *row)
+{
+	struct feature_row exact = exact_of(row);
+	note_given(row);
 	detector_row(detector, &exact);
+}
+
+void losing_row(double p, double lost_s)
+{
+	struct feature_row row = rare_row(DETECT_TORCH, PID, p);
+	struct made_row made = {.row = exact_of(&row), .calls.lost_ns = lost_s * SECOND};
+	note_given(&row);
+	judging_row(detector, &made);
+	second++;
 }
 
 void row_with(double p, uint32_t regime, double pace)

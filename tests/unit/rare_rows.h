@@ -43,6 +43,8 @@ void give(const struct feature_row *row);
 /* Rows of the process's calls, each of a second of its own. */
 void row_with(double p, uint32_t regime, double pace);
 void rows(size_t n, double p);
+/* One of no pace whose calls and what lies between them took so much longer than usual. */
+void losing_row(double p, double lost_s);
 /* Calls of the process that no model knows, so many in the second, which are to come before its
  * row: of most of the row's calls new, it is not judged, as long as its pace is as usual. */
 void new_calls(uint64_t in_second, uint32_t n);
