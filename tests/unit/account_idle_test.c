@@ -15,30 +15,17 @@
 #include "analyze/account_idle.h"
 #include "golden/gpu_sample.h"
 #include "recording/recording.h"
+#include "made_file.h"
 
 #define MS     1000000ULL
 #define PERIOD (10 * MS)
 #define STREAM 0x70
 
-static char path[] = "/tmp/eacgm-idle-XXXXXX";
 static struct rec_writer *w;
 static struct rec_reader *reader;
 static struct timeline timeline;
 static struct account_devices devices;
 static uint32_t correlation;
-
-static int make_path(void **state)
-{
-	(void)state;
-	int fd = mkstemp(path);
-	return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state)
-{
-	(void)state;
-	return unlink(path);
-}
 
 /* Threads 0 and 1 of process 7, and its child 8. */
 static void create(void)

@@ -16,31 +16,18 @@
 #include "analyze/account.h"
 #include "golden/gpu_sample.h"
 #include "recording/recording.h"
+#include "made_file.h"
 
 #define MS     1000000ULL
 #define PERIOD (10 * MS)
 
 enum { MAIN, HELPER, CHILD };
 
-static char path[] = "/tmp/eacgm-account-XXXXXX";
 static struct rec_writer *w;
 static struct rec_reader *reader;
 static struct timeline timeline;
 static struct summary summary;
 static struct account account;
-
-static int make_path(void **state)
-{
-	(void)state;
-	int fd = mkstemp(path);
-	return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state)
-{
-	(void)state;
-	return unlink(path);
-}
 
 static void process(uint32_t pid, uint32_t parent, const char *command)
 {

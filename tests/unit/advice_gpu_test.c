@@ -18,27 +18,14 @@
 #include "golden/gpu_sample.h"
 #include "recording/recording.h"
 #include "report/report.h"
+#include "made_file.h"
 
 #define MS     1000000ULL
 #define STREAM 0x70
 #define WALL   1000 /* ms */
 
-static char path[] = "/tmp/eacgm-advice-gpu-XXXXXX";
 static struct rec_writer *w;
 static uint32_t correlation;
-
-static int make_path(void **state)
-{
-	(void)state;
-	int fd = mkstemp(path);
-	return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state)
-{
-	(void)state;
-	return unlink(path);
-}
 
 /* One thread, which was never off the CPU. */
 static void create(void)

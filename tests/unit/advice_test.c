@@ -14,27 +14,14 @@
 
 #include "analyze/advice.h"
 #include "recording/recording.h"
+#include "made_file.h"
 
 #define MS   1000000ULL
 #define JOB  7
 #define STEP 20 /* ms */
 
-static char path[] = "/tmp/eacgm-advice-XXXXXX";
 static struct rec_writer *w;
 static struct rec_reader *reader;
-
-static int make_path(void **state)
-{
-	(void)state;
-	int fd = mkstemp(path);
-	return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state)
-{
-	(void)state;
-	return unlink(path);
-}
 
 static void is_about(double is, double wanted)
 {

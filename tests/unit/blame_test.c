@@ -17,30 +17,17 @@
 #include "golden/gpu_sample.h"
 #include "recording/recording.h"
 #include "wire/stalls.h"
+#include "made_file.h"
 
 #define MS    1000000ULL
 #define JOB   7
 #define OTHER 40
 #define TICK  (1 * MS)
 
-static char path[] = "/tmp/eacgm-blame-XXXXXX";
 static struct rec_writer *w;
 static struct rec_reader *reader;
 static struct timeline timeline;
 static struct blame_world *world;
-
-static int make_path(void **state)
-{
-	(void)state;
-	int fd = mkstemp(path);
-	return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state)
-{
-	(void)state;
-	return unlink(path);
-}
 
 /* Threads: 0 the main one of the job, 1 another of it, 2 of its child 8, 3 of another's process. */
 static void create(void)

@@ -18,6 +18,7 @@
 #include "analyze/connections.h"
 #include "recording/recording.h"
 #include "wire/event.h"
+#include "made_file.h"
 
 #define US     1000ULL
 #define COMM   0xc0
@@ -59,21 +60,6 @@ static const struct {
 	[CAPTURE] = {"cuStreamBeginCapture_v2", "capture_begin", {"stream"}},
 	[CAPTURE_END] = {"cuStreamEndCapture", "capture_end", {"stream", "graph"}},
 };
-
-static char path[] = "/tmp/eacgm-collectives-XXXXXX";
-
-static int make_path(void **state)
-{
-	(void)state;
-	int fd = mkstemp(path);
-	return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state)
-{
-	(void)state;
-	return unlink(path);
-}
 
 static uint8_t nargs_of(enum probe probe)
 {

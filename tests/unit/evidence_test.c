@@ -15,11 +15,11 @@
 
 #include "incident/evidence.h"
 #include "recording/recording.h"
+#include "made_file.h"
 
 #define MS  1000000ULL
 #define JOB 7
 
-static char path[] = "/tmp/eacgm-evidence-XXXXXX";
 static struct rec_writer *w;
 
 static uint32_t probe(const char *name, const char *role)
@@ -148,19 +148,6 @@ static void a_checkpoint_has_the_line_that_writes_it(void **state)
 	assert_int_equal(f->line, 57);
 	evidence_free(&e);
 	rec_close(reader);
-}
-
-static int make_path(void **state)
-{
-	(void)state;
-	int fd = mkstemp(path);
-	return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state)
-{
-	(void)state;
-	return unlink(path);
 }
 
 int main(void)

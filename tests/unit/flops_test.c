@@ -20,6 +20,7 @@
 #include "golden/shapes.h"
 #include "recording/recording.h"
 #include "wire/event.h"
+#include "made_file.h"
 
 #define US     1000ULL
 #define STREAM 0x70
@@ -45,21 +46,6 @@ static const struct {
 	{"cublasGemmStridedBatchedEx", "gemm", {"im", "in", "ik", "ibatch", "ia_type"}},
 	{"cublasDgemm_v2", "gemm", {"im", "in", "ik"}},
 };
-
-static char path[] = "/tmp/eacgm-flops-XXXXXX";
-
-static int make_path(void **state)
-{
-	(void)state;
-	int fd = mkstemp(path);
-	return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state)
-{
-	(void)state;
-	return unlink(path);
-}
 
 static void put_probe(struct rec_writer *w, size_t i)
 {

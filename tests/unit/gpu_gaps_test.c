@@ -19,26 +19,12 @@
 #include "golden/gpu_sample.h"
 #include "recording/recording.h"
 #include "wire/event.h"
+#include "made_file.h"
 
 #define US     1000ULL
 #define MS     1000000ULL
 #define STREAM 0x70
 #define PERIOD (10 * MS)
-
-static char path[] = "/tmp/eacgm-gaps-XXXXXX";
-
-static int make_path(void **state)
-{
-	(void)state;
-	int fd = mkstemp(path);
-	return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state)
-{
-	(void)state;
-	return unlink(path);
-}
 
 static struct rec_writer *w;
 static struct rec_reader *reader;

@@ -19,21 +19,7 @@
 #include "golden/gpu_sample.h"
 #include "recording/recording.h"
 #include "wire/event.h"
-
-static char path[] = "/tmp/eacgm-gpu-XXXXXX";
-
-static int make_path(void **state)
-{
-	(void)state;
-	int fd = mkstemp(path);
-	return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state)
-{
-	(void)state;
-	return unlink(path);
-}
+#include "made_file.h"
 
 /* Threads 0 and 1 of process 7, thread 2 of process 8. */
 static struct rec_writer *created(void)

@@ -16,28 +16,15 @@
 #include "golden/gpu_sample.h"
 #include "incident/diagnosis.h"
 #include "recording/recording.h"
+#include "made_file.h"
 
 #define MS 1000000ULL
 enum { JOB = 7, OTHER_JOB = 8, HOG = 40 };
 
-static char path[] = "/tmp/eacgm-incident-slices-XXXXXX";
 static struct rec_writer *w;
 static struct rec_reader *reader;
 static struct timeline timeline;
 static uint32_t hog;
-
-static int make_path(void **state)
-{
-	(void)state;
-	int fd = mkstemp(path);
-	return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state)
-{
-	(void)state;
-	return unlink(path);
-}
 
 static void kernel(const char *name, uint64_t from_ms, uint64_t to_ms)
 {

@@ -17,23 +17,9 @@
 #include "analyze/programs.h"
 #include "analyze/rank_times.h"
 #include "recording/recording.h"
+#include "made_file.h"
 
 #define S 1000000000ULL
-
-static char path[] = "/tmp/eacgm-programs-XXXXXX";
-
-static int make_path(void **state)
-{
-	(void)state;
-	int fd = mkstemp(path);
-	return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state)
-{
-	(void)state;
-	return unlink(path);
-}
 
 static struct rec_writer *created(void)
 {

@@ -16,25 +16,11 @@
 
 #include "analyze/ranks.h"
 #include "golden/rank_sample.h"
+#include "made_file.h"
 
 #define US 1000ULL
 #define MS 1000000ULL
 #define S  1000000000ULL
-
-static char path[] = "/tmp/eacgm-ranks-XXXXXX";
-
-static int make_path(void **state)
-{
-	(void)state;
-	int fd = mkstemp(path);
-	return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state)
-{
-	(void)state;
-	return unlink(path);
-}
 
 static struct {
 	struct rec_reader *reader;

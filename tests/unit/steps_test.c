@@ -20,24 +20,10 @@
 #include "base/map64.h"
 #include "recording/recording.h"
 #include "wire/event.h"
+#include "made_file.h"
 
 #define US  1000ULL
 #define GAP (2 * US) /* between calls */
-
-static char path[] = "/tmp/eacgm-steps-XXXXXX";
-
-static int make_path(void **state)
-{
-	(void)state;
-	int fd = mkstemp(path);
-	return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state)
-{
-	(void)state;
-	return unlink(path);
-}
 
 /* ---- writing ---- */
 

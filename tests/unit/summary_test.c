@@ -18,24 +18,10 @@
 #include "golden/sample.h"
 #include "recording/recording.h"
 #include "wire/event.h"
+#include "made_file.h"
 
 #define MS 1000000ULL
 #define US 1000ULL
-
-static char path[] = "/tmp/eacgm-summary-XXXXXX";
-
-static int make_path(void **state)
-{
-	(void)state;
-	int fd = mkstemp(path);
-	return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state)
-{
-	(void)state;
-	return unlink(path);
-}
 
 static struct rec_reader *opened(void)
 {

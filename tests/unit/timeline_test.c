@@ -18,25 +18,11 @@
 #include "golden/gpu_sample.h"
 #include "recording/recording.h"
 #include "wire/event.h"
+#include "made_file.h"
 
 #define US     1000ULL
 #define STREAM 0x70
 #define NAMES  3 /* kernels that loops launch in turn */
-
-static char path[] = "/tmp/eacgm-timeline-XXXXXX";
-
-static int make_path(void **state)
-{
-	(void)state;
-	int fd = mkstemp(path);
-	return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state)
-{
-	(void)state;
-	return unlink(path);
-}
 
 /* Threads 0 and 1 of process 7, thread 2 of process 8. */
 static struct rec_writer *created(void)

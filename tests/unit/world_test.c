@@ -14,6 +14,7 @@
 #include "detect/world.h"
 #include "golden/gpu_sample.h"
 #include "recording/recording.h"
+#include "made_file.h"
 
 #define MS     1000000ULL
 #define SECOND (1000 * MS)
@@ -73,21 +74,6 @@ static void how_much(void **state)
 }
 
 /* ---- of a recording ---- */
-
-static char path[] = "/tmp/eacgm-world-XXXXXX";
-
-static int make_path(void **state)
-{
-	(void)state;
-	int fd = mkstemp(path);
-	return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_path(void **state)
-{
-	(void)state;
-	return unlink(path);
-}
 
 /* 40 s in which a thread waits so long in even and in odd seconds; calls: how many that one and
  * another made. */
