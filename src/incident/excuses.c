@@ -53,9 +53,19 @@ static bool model_is_stale(const struct excuse_case *c)
 	return model_fit_excuses(&c->d->fit, c->row);
 }
 
+/* Steps of a process whose calls nobody knows: of another job than that which was learned, and what
+ * that one's steps take says nothing of them. */
+static bool are_unknown_steps(const struct excuse_case *c)
+{
+	return c->row->layer == DETECT_STEP && c->d->model->clock.layer < DETECT_LAYERS &&
+	       !(c->d->model->without & WITHOUT_PACE) &&
+	       !job_has_pace(&c->d->job.paces, c->row->pid);
+}
+
 static bool is_other_work(const struct excuse_case *c)
 {
-	return c->work->shift->known && (c->row->other_work || c->work->leaves);
+	return are_unknown_steps(c) ||
+	       (c->work->shift->known && (c->row->other_work || c->work->leaves));
 }
 
 static bool is_checkpoint(const struct excuse_case *c)

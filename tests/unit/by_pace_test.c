@@ -13,6 +13,7 @@
 
 #define CHILD  200
 #define PARENT 90
+#define OTHER  300
 #define SIGMA  0.03
 #define MINDED 0.1
 
@@ -445,6 +446,27 @@ static void what_has_no_pace_and_costs_nothing(void **state)
 	assert_int_equal(found_losing(0.005, NO_EFFECT), 1); /* somebody minds */
 }
 
+/* Another job than the one that was learned: how long that one's steps take says nothing of it. */
+static void steps_of_work_that_nobody_knows(void **state)
+{
+	(void)state;
+	start(false);
+	for (size_t i = 0; i < 40; i++, second++) {
+		struct feature_row other = rare_row(DETECT_TORCH, OTHER, USUAL);
+		struct feature_row known = rare_row(DETECT_TORCH, PID, USUAL);
+		known.pace = 1;
+		struct feature_row steps[] = {rare_row(DETECT_STEP, PID, USUAL),
+					      rare_row(DETECT_STEP, OTHER, USUAL)};
+		give(&known);
+		give(&other);
+		give(&steps[0]);
+		give(&steps[1]);
+	}
+	stop();
+	assert_false(isnan(p_at(DETECT_STEP, PID, 30)));
+	assert_true(isnan(p_at(DETECT_STEP, OTHER, 30)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -463,6 +485,7 @@ int main(void)
 		T(a_helper_that_is_none_any_more),
 		T(what_has_no_pace),
 		T(what_has_no_pace_and_costs_nothing),
+		T(steps_of_work_that_nobody_knows),
 		T(a_jump_begins_another_incident),
 		T(one_row_is_no_jump),
 		T(a_last_far_slower_row_is_of_it),
