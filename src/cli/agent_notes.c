@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/other_process.h"
 #include "cli/agent.h"
 #include "session/live_names.h"
 
@@ -60,6 +61,8 @@ void agent_note_events(struct agent *a, const struct session_view *v)
 {
 	for (size_t i = 0; i < v->batch->events.len; i++) {
 		const struct m_event *e = &v->batch->events.data[i];
+		if (is_other_process_event(live_string(v, e->name)))
+			continue;
 		agent_note(a, &(struct agent_note){.time_ns = e->time_ns,
 						   .entity = live_string(v, e->entity),
 						   .name = live_string(v, e->name),

@@ -213,6 +213,7 @@ static void lost_at(struct nvml *c, uint32_t index, int rc, uint64_t now_ns)
 static void remove_at(struct nvml *c, size_t i)
 {
 	gpm_release(c, c->devices.data[i]);
+	tell_others(c, c->devices.data[i], NULL, 0);
 	vec_free(&c->devices.data[i]->on_gpu);
 	vec_free(&c->devices.data[i]->others);
 	free(c->devices.data[i]);

@@ -202,7 +202,7 @@ void events_release(struct nvml *c);
 void events_drain(struct nvml *c, uint64_t now_ns);
 
 /* nvml_processes.c, gpm.c: questions */
-/* nvml_others.c: those that are not watched and are on it now. */
+/* nvml_others.c: n that are not watched and are on it now. */
 void tell_others(struct nvml *c, struct device *d, const uint32_t *pids, size_t n);
 
 int ask_processes(struct nvml *c, struct device *d, uint64_t now_ns);

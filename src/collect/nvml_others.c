@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/other_process.h"
 #include "collect/nvml_impl.h"
 
 /* A GPU that more share is nobody's in particular. */
@@ -55,7 +56,7 @@ void tell_others(struct nvml *c, struct device *d, const uint32_t *pids, size_t 
 		uint32_t pid = d->others.data[i];
 		if (is_among(pids, n, pid))
 			continue;
-		tell_other(c, d, pid, "other_process_ends", "");
+		tell_other(c, d, pid, OTHER_PROCESS_ENDS, "");
 		d->others.data[i] = d->others.data[--d->others.len];
 	}
 	for (size_t i = 0; i < n && d->others.len < OTHERS_MOST; i++) {
@@ -63,7 +64,7 @@ void tell_others(struct nvml *c, struct device *d, const uint32_t *pids, size_t 
 		if (!pids[i] || has(d, pids[i]))
 			continue;
 		name_of(name, c, pids[i]);
-		tell_other(c, d, pids[i], "other_process_begins", name);
+		tell_other(c, d, pids[i], OTHER_PROCESS_BEGINS, name);
 		*vec_push(&d->others) = pids[i];
 	}
 }

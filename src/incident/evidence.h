@@ -114,8 +114,9 @@ double evidence_foreign_net(const struct evidence *e, uint32_t *ret_name);
 /* The first event of a name in the stretches' time, or shortly before it; NULL: there is none. Of
  * GPUs' events those of GPUs that the victim may use. */
 const struct m_event *evidence_event(const struct evidence *e, const char *name);
-/* Which process of others the use of the victim's GPU is put down to: the one that is there, or
- * that came to it as the time began; the event that told of it. NULL: it may be one of several. */
+/* Which process of others the use of the victim's GPU is put down to: the one that came to it as
+ * the time began, 2 s before or after, or that is there alone; the event that told of it. NULL: it
+ * may be one of several. */
 const struct m_event *evidence_gpu_rival(const struct evidence *e);
 /* Whether it is of the job. */
 bool evidence_has_process(const struct evidence *e, uint32_t pid);

@@ -1,12 +1,15 @@
 /* evidence_host.c - which events, counters and interfaces of the host are those of the victim: of
  * its host, its cgroup, its GPU, its connections. What they came to is evidence.c's concern. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/entity.h"
+#include "base/other_process.h"
 #include "incident/evidence.h"
 
 #define EVENT_BEFORE_NS 2000000000ULL /* the stretches: is of them */
+#define ALONE_MOST	1.1 /* processes on the mean: one, which came or went meanwhile or not */
 /* Of what the job sends or receives an interface carries so much: else it is not its one. Several
  * ranks on one host that send each other share an interface that carries it once. */
 #define CARRIES_LEAST 0.2
@@ -97,6 +100,15 @@ bool evidence_has_process(const struct evidence *e, uint32_t pid)
 	return false;
 }
 
+static bool is_of_its_host(const struct evidence *e, const struct entity *of)
+{
+	const struct m_source *its = source_of(e, e->pid);
+	char *host = strndup(of->host, of->host_len);
+	bool ret = !its || !*host || is_host_of(host, strtab_get(&e->t->strings, its->host, NULL));
+	free(host);
+	return ret;
+}
+
 /* An error comes before what it slows is over. */
 static bool is_in_time(const struct evidence *e, const struct m_event *row)
 {
@@ -112,52 +124,88 @@ const struct m_event *evidence_event(const struct evidence *e, const char *name)
 		    strcmp(strtab_get(&e->t->strings, row->name, NULL), name) != 0)
 			continue;
 		entity_parse(&of, strtab_get(&e->t->strings, row->entity, NULL));
-		if (of.kind != ENTITY_GPU || is_its_gpu(e, of.gpu))
+		if (is_of_its_host(e, &of) && (of.kind != ENTITY_GPU || is_its_gpu(e, of.gpu)))
 			return row;
 	}
 	return NULL;
 }
 
-/* Whether it is of a process of others on the victim's GPU. */
-static bool is_rivals(const struct evidence *e, const struct m_event *row, const char *name,
-		      uint32_t *ret_pid)
-{
-	struct entity of;
-	if (strcmp(strtab_get(&e->t->strings, row->name, NULL), name) != 0)
-		return false;
-	entity_parse(&of, strtab_get(&e->t->strings, row->entity, NULL));
-	*ret_pid = of.pid;
-	return of.kind == ENTITY_GPU && of.pid && is_its_instance(e, of.gpu, of.instance) &&
-	       !evidence_has_process(e, of.pid);
-}
+/* A process of others on a GPU of the victim's. */
+struct rival {
+	uint32_t pid, gpu;
+	int32_t instance;
+	const struct m_event *came;
+};
 
-/* One that came and had gone before the time of the evidence. */
-static bool had_gone(const struct evidence *e, size_t came, uint32_t pid)
+struct rivals {
+	VEC(struct rival) list;
+};
+
+static void rivals_drop(struct rivals *r, const struct entity *of)
 {
-	uint32_t other;
-	for (size_t i = came + 1; i < e->t->events.len; i++) {
-		const struct m_event *row = &e->t->events.data[i];
-		if (row->time_ns < e->from_ns && is_rivals(e, row, "other_process_ends", &other) &&
-		    other == pid)
-			return true;
+	for (size_t i = r->list.len; i-- > 0;) {
+		const struct rival *at = &r->list.data[i];
+		if (at->pid == of->pid && at->gpu == of->gpu && at->instance == of->instance)
+			r->list.data[i] = r->list.data[--r->list.len];
 	}
-	return false;
 }
 
-const struct m_event *evidence_gpu_rival(const struct evidence *e)
+/* Who was there at some time of the evidence's, as far as it was told. */
+static void find_rivals(struct rivals *ret, const struct evidence *e)
 {
-	const struct m_event *last = NULL;
-	size_t n = 0;
-	uint32_t pid;
 	for (size_t i = 0; i < e->t->events.len; i++) {
 		const struct m_event *row = &e->t->events.data[i];
-		if (row->time_ns >= e->to_ns || !is_rivals(e, row, "other_process_begins", &pid) ||
-		    had_gone(e, i, pid))
+		const char *name = strtab_get(&e->t->strings, row->name, NULL);
+		bool came = !strcmp(name, OTHER_PROCESS_BEGINS);
+		struct entity of;
+		if ((!came && strcmp(name, OTHER_PROCESS_ENDS) != 0) || row->time_ns >= e->to_ns)
 			continue;
-		n++;
-		last = row;
+		entity_parse(&of, strtab_get(&e->t->strings, row->entity, NULL));
+		if (of.kind != ENTITY_GPU || !of.pid || !is_its_instance(e, of.gpu, of.instance) ||
+		    !is_of_its_host(e, &of) || evidence_has_process(e, of.pid))
+			continue;
+		if (came || row->time_ns < e->from_ns)
+			rivals_drop(ret, &of);
+		if (came)
+			*vec_push(&ret->list) = (struct rival){of.pid, of.gpu, of.instance, row};
 	}
-	return n == 1 || (last && is_in_time(e, last)) ? last : NULL;
+}
+
+static bool came_as_it_began(const struct evidence *e, const struct rival *r)
+{
+	return r->came->time_ns + EVENT_BEFORE_NS >= e->from_ns &&
+	       r->came->time_ns < e->from_ns + EVENT_BEFORE_NS;
+}
+
+/* Of several, by pid, the one that came as it began, if no other did; alone: who is there at all.
+ */
+static const struct rival *one_of(const struct rivals *r, const struct evidence *e, bool alone)
+{
+	const struct rival *ret = NULL;
+	for (size_t i = 0; i < r->list.len; i++) {
+		const struct rival *at = &r->list.data[i];
+		if (!alone && !came_as_it_began(e, at))
+			continue;
+		if (ret && ret->pid != at->pid)
+			return NULL;
+		ret = at;
+	}
+	return ret;
+}
+
+/* That one is there alone is known where as many were counted: of others that came before what is
+ * recorded nothing was told. */
+const struct m_event *evidence_gpu_rival(const struct evidence *e)
+{
+	const struct counter_change *counted = evidence_counter(e, ENTITY_GPU, "other_processes");
+	struct rivals all = {0};
+	find_rivals(&all, e);
+	const struct rival *one = one_of(&all, e, false);
+	if (!one && counted && !(counted->mean > ALONE_MOST))
+		one = one_of(&all, e, true);
+	const struct m_event *ret = one ? one->came : NULL;
+	vec_free(&all.list);
+	return ret;
 }
 
 const struct counter_change *evidence_counter(const struct evidence *e, unsigned kind,

@@ -5,6 +5,7 @@
 
 #include "base/human.h"
 #include "base/layer.h"
+#include "base/other_process.h"
 #include "report/report_section.h"
 
 #define EVENTS_SHOWN 10
@@ -443,28 +444,50 @@ static void errors(const struct page *p, const void *unused)
 	more_in_json(p, s->errors.len, shown);
 }
 
+static void event_line(const struct page *p, const struct m_event *e)
+{
+	const struct strtab *strings = &p->r->tables->strings;
+	uint64_t start = report_number(p->r->tables, "start_monotonic_ns");
+	char after[HUMAN_BYTES];
+	struct buf what = {0};
+	page_right(p, human_ns(after, e->time_ns > start ? e->time_ns - start : 0), COLUMN_CALLS);
+	buf_printf(&what, "%s %s: %s", strtab_get(strings, e->entity, NULL),
+		   strtab_get(strings, e->name, NULL), strtab_get(strings, e->text, NULL));
+	buf_byte(&what, 0);
+	page_rest(p, (char *)what.data, COLUMN_CALLS);
+	buf_free(&what);
+}
+
+static bool is_of_others(const struct report *r, const struct m_event *e)
+{
+	return is_other_process_event(strtab_get(&r->tables->strings, e->name, NULL));
+}
+
+/* Each by its time; what is no fault behind those that are. */
 static void events(const struct page *p, const void *unused)
 {
 	const struct gpu_summary *s = p->r->gpu;
-	const struct strtab *strings = &p->r->tables->strings;
-	uint64_t start = report_number(p->r->tables, "start_monotonic_ns");
-	size_t shown = s->events.len < EVENTS_SHOWN ? s->events.len : EVENTS_SHOWN;
+	size_t shown = 0;
 	(void)unused;
 	title(p, "events");
 	fputc('\n', p->out);
-	for (size_t i = 0; i < shown; i++) {
-		const struct m_event *e = &s->events.data[i];
-		char after[HUMAN_BYTES];
-		struct buf what = {0};
-		page_right(p, human_ns(after, e->time_ns > start ? e->time_ns - start : 0),
-			   COLUMN_CALLS);
-		buf_printf(&what, "%s %s: %s", strtab_get(strings, e->entity, NULL),
-			   strtab_get(strings, e->name, NULL), strtab_get(strings, e->text, NULL));
-		buf_byte(&what, 0);
-		page_rest(p, (char *)what.data, COLUMN_CALLS);
-		buf_free(&what);
-	}
+	for (int others = 0; others < 2; others++)
+		for (size_t i = 0; i < s->events.len && shown < EVENTS_SHOWN; i++) {
+			if (is_of_others(p->r, &s->events.data[i]) != (others == 1))
+				continue;
+			event_line(p, &s->events.data[i]);
+			shown++;
+		}
 	more_in_json(p, s->events.len, shown);
+}
+
+static double events_relevance(const struct report *r)
+{
+	const struct gpu_summary *s = r->gpu;
+	for (size_t i = 0; i < s->events.len; i++)
+		if (!is_of_others(r, &s->events.data[i]))
+			return RELEVANT_FAULT;
+	return s->events.len ? RELEVANT_AFTER : RELEVANT_NOT;
 }
 
 static double kernels_relevance(const struct report *r)
@@ -519,7 +542,7 @@ void report_gpu_parts(const struct report *r, struct report_parts *ret)
 		{"collectives", NULL, collectives_relevance(r), false, collectives, NULL},
 		{"memory", NULL, if_any(s->memory.len + s->pinned.len, 0), false, memory, NULL},
 		{"errors", NULL, if_any(s->errors.len, RELEVANT_AFTER), false, errors, NULL},
-		{"events", NULL, if_any(s->events.len, RELEVANT_FAULT), false, events, NULL},
+		{"events", NULL, events_relevance(r), false, events, NULL},
 	};
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		report_part_add(ret, &parts[i]);

@@ -85,6 +85,15 @@ static int end(void **state)
 	return 0;
 }
 
+static void event(uint64_t time_ns, const char *entity, const char *name, const char *text)
+{
+	*vec_push(&tables.events) = (struct m_event){time_ns, strtab_add_z(&tables.strings, entity),
+						     strtab_add_z(&tables.strings, name),
+						     strtab_add_z(&tables.strings, text)};
+	e.from_ns = 10000000000ULL;
+	e.to_ns = 20000000000ULL;
+}
+
 static void part(enum blame_kind kind, enum blame_via via, double ms, uint32_t pid)
 {
 	*vec_push(&e.blame.parts) = (struct blame_part){.owner = {.kind = (uint8_t)kind,
@@ -717,15 +726,6 @@ static void others_on_the_network(void **state)
 	is(CAUSE_NET_LOSS);
 }
 
-static void event(uint64_t time_ns, const char *entity, const char *name, const char *text)
-{
-	*vec_push(&tables.events) = (struct m_event){time_ns, strtab_add_z(&tables.strings, entity),
-						     strtab_add_z(&tables.strings, name),
-						     strtab_add_z(&tables.strings, text)};
-	e.from_ns = 10000000000ULL;
-	e.to_ns = 20000000000ULL;
-}
-
 static void a_rank_that_does_not_come(void **state)
 {
 	(void)state;
@@ -799,6 +799,12 @@ static void counters_of_another_host_are_no_cause(void **state)
 	grows("net_sent_bytes", 7e6, 7e6);
 	tables.metrics.data[tables.metrics.len - 1].pid = 8;
 	assert_true(evidence_net_rate(&e, "net_sent_bytes").now == 5e6);
+	event(15 * S, "b gpu 0", "xid", "63: a row of memory is being remapped");
+	event(15 * S, "b gpu 0 pid 99", "other_process_begins", "elsewhere");
+	assert_null(evidence_event(&e, "xid"));
+	assert_null(evidence_gpu_rival(&e));
+	event(11 * S, "a gpu 0 pid 98", "other_process_begins", "here");
+	assert_non_null(evidence_gpu_rival(&e));
 	tables.metrics.data[tables.metrics.len - 3].host = a;
 	is(CAUSE_CPU_STOLEN);
 	tables.metrics.data[tables.metrics.len - 3].host = strtab_add_z(&tables.strings, "a#1");
@@ -836,10 +842,21 @@ static void who_else_is_on_its_gpu(void **state)
 	struct cause_found f = is(CAUSE_GPU_CONTENTION);
 	assert_int_equal(f.culprit.kind, CULPRIT_PROCESS);
 	says(&f, "GPU contention by stays (71)");
+	counts(OTHERS, 2, 0); /* another one had come before anything was recorded */
+	f = is(CAUSE_GPU_CONTENTION);
+	assert_int_equal(f.culprit.kind, CULPRIT_NONE);
+	e.counters.len--;
+	event(5 * S, "gpu 1 pid 71", "other_process_begins", "stays"); /* of both */
+	event(6 * S, "gpu 1 pid 71", "other_process_ends", "");
+	f = is(CAUSE_GPU_CONTENTION);
+	says(&f, "GPU contention by stays (71)");
 	event(4 * S, "gpu 0 pid 73", "other_process_begins", "beside");
 	f = is(CAUSE_GPU_CONTENTION);
 	assert_int_equal(f.culprit.kind, CULPRIT_NONE);
 	says(&f, "GPU contention");
+	event(15 * S, "gpu 0 pid 76", "other_process_begins", "in its midst");
+	f = is(CAUSE_GPU_CONTENTION);
+	assert_int_equal(f.culprit.kind, CULPRIT_NONE);
 	event(9 * S, "gpu 0 pid 74", "other_process_begins", "");
 	f = is(CAUSE_GPU_CONTENTION);
 	says(&f, "GPU contention by process 74");
