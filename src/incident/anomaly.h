@@ -22,12 +22,14 @@ struct anomaly {
 	bool incident_ends;   /* told: nothing of it lasts any more */
 	enum detect_layer layer;
 	char layer_name[LAYER_NAME_BYTES];
-	uint32_t pid;	  /* 0: of the host or a GPU */
-	int32_t gpu;	  /* -1 none */
-	const char *name; /* the function, counter or phase that did most */
-	double p_value;	  /* of its worst window; 0: it was told by rule */
-	double score;	  /* -log10 of it */
-	double lost_ns;	  /* time beyond what is usual, all its windows; NaN unknown */
+	uint32_t pid;		/* 0: of the host or a GPU */
+	int32_t gpu;		/* -1 none */
+	const char *name;	/* the function, counter or phase that did most */
+	double p_value;		/* of its worst window; 0: it was told by rule */
+	double score;		/* -log10 of it */
+	double lost_ns;		/* time beyond what is usual, all its windows; NaN unknown */
+	uint64_t lost_until_ns; /* the end of these: what is told while it lasts is older than it */
+	bool lost_by_pace;	/* it is by how fast the work of the process went on */
 	uint32_t windows;
 	struct {
 		const char *name, *unit;

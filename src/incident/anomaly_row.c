@@ -65,6 +65,7 @@ bool anomaly_of_row(struct anomaly *ret, const struct m_anomaly *row, const stru
 				.p_value = isnan(row->p_value) ? 1 : row->p_value,
 				.score = row->score,
 				.lost_ns = row->lost_ns,
+				.lost_until_ns = row->end_ns,
 				.windows = row->windows};
 	snprintf(ret->why, sizeof(ret->why), "%s", strtab_get(s, row->why, NULL));
 	for (uint32_t i = 0; i < ANOMALY_FEATURES && row->feature_names[i]; i++) {

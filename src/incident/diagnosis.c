@@ -70,6 +70,15 @@ static void find_victim(const struct diagnosing *x, struct diagnosed *in)
 		if (incident_rank(all[i]) < incident_rank(all[in->first]))
 			in->first = i;
 	in->pid = diagnosis_victim(x->s->tables, all, in->anomalies.len, &in->cost_ns);
+	in->lost_until_ns = 0;
+	in->lost_by_pace = false;
+	for (size_t i = 0; i < in->anomalies.len; i++) {
+		const struct anomaly *a = all[i];
+		uint64_t until_ns = a->lost_until_ns ? a->lost_until_ns : a->end_ns;
+		in->lost_until_ns = until_ns > in->lost_until_ns ? until_ns : in->lost_until_ns;
+		if (a->pid == in->pid && a->lost_ns >= in->cost_ns)
+			in->lost_by_pace = a->lost_by_pace;
+	}
 	free(all);
 }
 

@@ -24,6 +24,9 @@ struct diagnosed {
 	size_t first;	       /* of them, that says most of why */
 	uint32_t pid;	       /* the victim */
 	double cost_ns;
+	/* What its anomalies lost is of until then: of one that lasts it is older than its end. */
+	uint64_t lost_until_ns;
+	bool lost_by_pace; /* what its victim lost is by its own pace */
 	/* Of another rank than the incident's victim, to see whether that was waited for; none is
 	 * left in a diagnosis. */
 	bool aside;

@@ -52,8 +52,10 @@ void diagnosis_slice(const struct evidence_question *whole, uint64_t slice_ns, q
 void diagnosis_cut(const struct evidence_question *slices, const struct evidence *e, size_t n,
 		   bool besides, questions_t *ret);
 
-/* diagnosis_pace.c: pieces of one incident, whose cost is its victim's by its pace. Where their
- * steps explain next to none of that they have no cause, and it is unexplained. */
+/* diagnosis_pace.c: what was lost of an incident's time, as far as it was told: 0 to 1. */
+double diagnosis_lost_share(const struct diagnosed *of);
+/* Pieces of one incident: where its victim's pace says what was lost, and their steps explain next
+ * to none of that, they have no cause, and it is unexplained. */
 void diagnosis_compare_pace(struct diagnosed *parts, size_t n, const struct diagnosed *of);
 
 /* What slices of one cause are judged by: how much of each a cause explains, by enum cause, ns. */

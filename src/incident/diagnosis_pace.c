@@ -12,31 +12,49 @@
  * exchanged had 0.006. */
 #define LEAST_FOUND 0.2
 
+double diagnosis_lost_share(const struct diagnosed *of)
+{
+	double length_ns = (double)(of->lost_until_ns - of->onset_ns);
+	return of->lost_until_ns > of->onset_ns ? fmin(1, of->cost_ns / length_ns) : 0;
+}
+
 static bool is_compared(const struct diagnosed *in)
 {
 	return in->blamed && !in->beside;
 }
 
+/* What the pace lost beyond what was found is unexplained, and it is what was usual before that it
+ * is not slower than. */
+static void add_unexplained(struct blame *b, double lost_ns)
+{
+	b->unexplained_ns += lost_ns - (b->whole_ns - b->usual_ns);
+	b->usual_ns = b->whole_ns - lost_ns;
+}
+
+static void withdraw(struct diagnosed *in, double share, double most_ns)
+{
+	double lost_ns = fmax(in->cost_ns, fmin(most_ns, share * in->evidence.blame.whole_ns));
+	cause_withdraw(&in->cause, in->cost_ns, lost_ns);
+	add_unexplained(&in->evidence.blame, lost_ns);
+	for (size_t i = 0; i < in->steps.len; i++) {
+		struct blame *b = &in->steps.data[i].blame;
+		add_unexplained(b, fmax(b->whole_ns - b->usual_ns, share * b->whole_ns));
+	}
+	in->cost_ns = lost_ns;
+}
+
 void diagnosis_compare_pace(struct diagnosed *parts, size_t n, const struct diagnosed *of)
 {
-	double found_ns = 0, walked_ns = 0;
-	double length_ns = (double)(of->end_ns - of->onset_ns);
+	double found_ns = 0, walked_ns = 0, share = diagnosis_lost_share(of);
+	if (!of->lost_by_pace || of->aside)
+		return;
 	for (size_t i = 0; i < n; i++) {
 		found_ns += is_compared(&parts[i]) ? parts[i].cost_ns : 0;
 		walked_ns += is_compared(&parts[i]) ? parts[i].evidence.blame.whole_ns : 0;
 	}
-	double lost_share = length_ns > 0 ? fmin(1, of->cost_ns / length_ns) : 0;
-	if (found_ns >= LEAST_FOUND * lost_share * walked_ns)
+	if (found_ns >= LEAST_FOUND * share * walked_ns)
 		return;
-	for (size_t i = 0; i < n; i++) {
-		struct diagnosed *in = &parts[i];
-		struct blame *b = &in->evidence.blame;
-		if (!is_compared(in))
-			continue;
-		double lost_ns = fmax(in->cost_ns, lost_share * b->whole_ns);
-		cause_withdraw(&in->cause, in->cost_ns, lost_ns);
-		b->unexplained_ns += lost_ns - in->cost_ns;
-		b->usual_ns = b->whole_ns - lost_ns;
-		in->cost_ns = lost_ns;
-	}
+	for (size_t i = 0; i < n; i++)
+		if (is_compared(&parts[i]))
+			withdraw(&parts[i], share, of->cost_ns);
 }

@@ -259,7 +259,7 @@ static bool by_time(struct diagnosing *x, const struct diagnosed *in, struct evi
 	double length = (double)(in->end_ns - in->onset_ns);
 	if (thread == UINT32_MAX || length <= 0)
 		return false;
-	double ratio = fmax(LEAST_RATIO, 1 - in->cost_ns / length);
+	double ratio = fmax(LEAST_RATIO, 1 - diagnosis_lost_share(in));
 	const struct usual_time *u = usual_plain(x, in->pid, thread);
 	ret->slow.len = 0;
 	for (uint64_t at = in->onset_ns; at < in->end_ns && ret->slow.len < SLICES_MOST;

@@ -91,7 +91,8 @@ static struct episode *episode_open(struct episodes *all, struct series *s, cons
 				.gpu = s->gpu,
 				.name = "",
 				.p_value = 2,
-				.lost_ns = NAN};
+				.lost_ns = NAN,
+				.lost_by_pace = true};
 	snprintf(e->a.layer_name, sizeof(e->a.layer_name), "%s",
 		 detect_layer_name(detect_keys_layers(all->known->keys), s->layer));
 	*vec_push(&all->list) = e;
@@ -156,6 +157,7 @@ static void join_row(const struct episodes *all, struct episode *e, const struct
 	e->a.windows++;
 	e->rarity += rare;
 	if (isfinite(r->calls.lost_ns)) {
+		e->a.lost_by_pace &= r->by_pace;
 		e->loss += loss_of(r);
 		e->losses++;
 	}
@@ -187,7 +189,8 @@ static struct recent_row row_of(const struct judged *j)
 	struct recent_row r = {.start_ns = j->row->start_ns,
 			       .end_ns = j->row->end_ns,
 			       .p = j->p,
-			       .calls = j->made->calls};
+			       .calls = j->made->calls,
+			       .by_pace = !isnan(j->lost_ns)};
 	if (!isnan(j->lost_ns))
 		r.calls.lost_ns = j->lost_ns;
 	return r;
@@ -198,6 +201,7 @@ static void hand_out(const struct episodes *all, struct episode *e)
 	/* who reads a file is told once, at the end */
 	episode_describe(all->known, e, !all->o->whole);
 	incidents_told(all->incidents, &e->a, e->process);
+	e->a.lost_until_ns = e->a.end_ns;
 	struct anomaly told = e->a;
 	struct anomaly_line line;
 	if (all->lines &&

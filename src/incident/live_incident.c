@@ -128,6 +128,8 @@ static void prolong(struct live_incident *w, const struct live_findings *f)
 		if (a->start_ns >= w->from_ns && a->lost_ns > cost_ns) /* not of NaN */
 			cost_ns = a->lost_ns;
 	}
+	/* Calls of many threads lose more than there is time. */
+	cost_ns = fmin(cost_ns, (double)(w->row.end_ns - w->row.onset_ns));
 	if (w->row.cost_ns > 0 && cost_ns > w->row.cost_ns)
 		scale(&w->row, cost_ns / w->row.cost_ns);
 	else if (cost_ns > 0 && !(w->row.cost_ns > 0))

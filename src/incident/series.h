@@ -18,6 +18,7 @@ struct recent_row {
 	uint64_t start_ns, end_ns;
 	double p;
 	struct row_calls calls;
+	bool by_pace; /* what was lost is */
 };
 
 struct series {

@@ -18,8 +18,12 @@
 /* Of ten seconds. */
 static struct diagnosed incident(double lost_s)
 {
-	return (struct diagnosed){
-		.id = 1, .onset_ns = 100 * S, .end_ns = 110 * S, .cost_ns = lost_s * 1e9};
+	return (struct diagnosed){.id = 1,
+				  .onset_ns = 100 * S,
+				  .end_ns = 110 * S,
+				  .lost_until_ns = 110 * S,
+				  .lost_by_pace = true,
+				  .cost_ns = lost_s * 1e9};
 }
 
 static struct diagnosed piece(double whole_s, double excess_s)
@@ -40,6 +44,7 @@ static struct diagnosed piece(double whole_s, double excess_s)
 static void end(struct diagnosed *in)
 {
 	cause_free(&in->cause);
+	vec_free(&in->steps);
 	vec_free(&in->evidence.blame.parts);
 }
 
@@ -65,6 +70,52 @@ static void steps_as_before_have_no_cause(void **state)
 	assert_true(s_of(evidence_excess(&in.evidence)) ==
 		    4); /* and the whole is as long as it was */
 	assert_true(s_of(in.evidence.blame.whole_ns) == 10);
+	end(&in);
+}
+
+/* While it lasts its end goes on, and what the pace lost is told again at the end alone. */
+static void what_lasts_keeps_its_share(void **state)
+{
+	(void)state;
+	struct diagnosed of = incident(4), in = piece(40, 1);
+	of.end_ns = 140 * S;
+	diagnosis_compare_pace(&in, 1, &of);
+	assert_int_equal(in.cause.cause, CAUSE_UNKNOWN);
+	assert_true(s_of(in.cost_ns) == 4); /* that is what was lost, as far as it is known */
+	end(&in);
+}
+
+/* Its steps add up to it. */
+static void steps_are_unexplained_too(void **state)
+{
+	(void)state;
+	struct diagnosed of = incident(4), in = piece(10, 0.02);
+	for (size_t i = 0; i < 10; i++)
+		*vec_push(&in.steps) =
+			(struct diagnosed_step){.blame = {.whole_ns = 1e9, .usual_ns = 0.998e9}};
+	diagnosis_compare_pace(&in, 1, &of);
+	double sum_ns = 0;
+	for (size_t i = 0; i < 10; i++) {
+		const struct blame *b = &in.steps.data[i].blame;
+		sum_ns += b->whole_ns - b->usual_ns;
+		assert_true(s_of(b->unexplained_ns) == 0.398);
+	}
+	assert_true(s_of(sum_ns) == s_of(in.cost_ns));
+	end(&in);
+}
+
+/* Sums of what calls of many threads lost are more than the job did; and what another rank lost is
+ * not what the victim's pace says. */
+static void other_losses_are_not_compared(void **state)
+{
+	(void)state;
+	struct diagnosed of = incident(4), in = piece(10, 0.025);
+	of.lost_by_pace = false;
+	diagnosis_compare_pace(&in, 1, &of);
+	assert_int_equal(in.cause.cause, CAUSE_CPU_CONTENTION);
+	of.lost_by_pace = of.aside = true;
+	diagnosis_compare_pace(&in, 1, &of);
+	assert_int_equal(in.cause.cause, CAUSE_CPU_CONTENTION);
 	end(&in);
 }
 
@@ -126,6 +177,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(steps_as_before_have_no_cause),
+		cmocka_unit_test(what_lasts_keeps_its_share),
+		cmocka_unit_test(steps_are_unexplained_too),
+		cmocka_unit_test(other_losses_are_not_compared),
 		cmocka_unit_test(what_explains_a_good_part_stays),
 		cmocka_unit_test(only_the_end_of_a_long_one_was_walked),
 		cmocka_unit_test(pieces_are_compared_together),
