@@ -10,6 +10,7 @@
 #include "wire/graph_guard.h"
 
 #define GRAPH_HOLD_NS 5000000000ULL
+#define CUPTI_GONE_NS 3000000000ULL /* after the end of a tracer that was killed */
 
 /* By slot. */
 __u32 graph_tgids[GRAPH_GUARDS];
@@ -22,6 +23,13 @@ struct graph_holding {
 	bool let_go;
 };
 
+/* The shim ends CUPTI by itself a tenth of a second after its tracer: in 1.5 s at most. */
+static __always_inline bool cupti_has_gone(void)
+{
+	__u64 since_ns = *(volatile __u64 *)&closing_ns;
+	return since_ns && bpf_ktime_get_ns() > since_ns + CUPTI_GONE_NS;
+}
+
 static long graph_hold_step(__u32 i, struct graph_holding **ctx)
 {
 	struct graph_holding *h = *ctx;
@@ -29,7 +37,7 @@ static long graph_hold_step(__u32 i, struct graph_holding **ctx)
 	if (!h)
 		return 1;
 	if (*(volatile __u32 *)&graph_states[h->slot & (GRAPH_GUARDS - 1)] != GRAPH_GUARD_HOLDS ||
-	    bpf_ktime_get_ns() > h->until_ns) {
+	    bpf_ktime_get_ns() > h->until_ns || cupti_has_gone()) {
 		h->let_go = true;
 		return 1;
 	}
@@ -72,7 +80,7 @@ int graph_called(struct pt_regs *ctx)
 						    cookie & GRAPH_GUARD_MAKES ? GRAPH_GUARD_OFF
 									       : GRAPH_GUARD_HOLDS);
 	if (cookie & GRAPH_GUARD_MAKES ||
-	    (state != GRAPH_GUARD_ARMED && state != GRAPH_GUARD_HOLDS))
+	    (state != GRAPH_GUARD_ARMED && state != GRAPH_GUARD_HOLDS) || cupti_has_gone())
 		return 0;
 	graph_hold(ctx, slot);
 	return 0;

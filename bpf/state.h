@@ -45,6 +45,7 @@ __u64 first_left_ns[MAX_PROBES];   /* of a probe's places, since it is in bursts
 __u64 last_left_ns[MAX_PROBES];	   /* the same is told of it when it is in them no more */
 bool in_bursts[MAX_PROBES];	   /* what bursts_closed is of */
 bool closing;			   /* nobody answers the loader hook any more */
+__u64 closing_ns;		   /* since then; 0 before */
 __u64 answered_maps[ANSWER_SLOTS]; /* numbers of holds that were dealt with: loader hook */
 __u64 answered_unwind[ANSWER_SLOTS]; /* and exception guard */
 __u64 granted_ns[ANSWER_SLOTS];	     /* loader hook: until when user space works on that one */

@@ -71,8 +71,9 @@ static uint8_t kind_of_stack(const struct rec_tables *t, uint32_t stack)
 /* What everybody calls says nothing of who runs. */
 static bool is_of_libc(const struct rec_tables *t, const struct m_frame *f)
 {
-	static const char *const begins[] = {"libc.so",	   "libc-",    "libm.so", "libm-",
-					     "libpthread", "ld-linux", "[vdso]"};
+	static const char *const begins[] = {"libc.so", "libc-2",    "libm.so", "libm-2",
+					     "ld-2",	"ld-linux",  "ld-musl", "libc.musl",
+					     "[vdso]",	"libpthread"};
 	const char *path = strtab_get(&t->strings, f->library, NULL);
 	const char *slash = strrchr(path, '/');
 	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)

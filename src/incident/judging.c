@@ -133,11 +133,20 @@ static double loss_of(const struct feature_row *row, const struct shift *shift)
 	return at < FEATURES_MOST ? lost - shift->centre[at] : lost;
 }
 
-/* Where no pace says what is lost, the times of its calls do. */
+/* Whether the GPU's work of the row tells something of its own. */
+static bool has_device_times(const struct feature_row *row)
+{
+	size_t at = feature_place(row->layer, "device_slowdown");
+	return at < FEATURES_MOST && isfinite(row->x[at]);
+}
+
+/* Where no pace says what is lost, the times of its calls do, and of nothing else. */
 static bool costs_too_little(const struct detector *d, const struct judged *j)
 {
 	const struct feature_row *row = j->row;
 	double lost_ns = layer_has_calls(row->layer) ? j->made->calls.lost_ns : NAN;
+	if (d->model->without & WITHOUT_PACE || by_pace_minds_all(d) || has_device_times(row))
+		return false;
 	return lost_ns < d->judging.rate.least_effect * (double)(row->end_ns - row->start_ns);
 }
 
@@ -187,7 +196,7 @@ static bool judge(struct detector *d, struct series *s, const struct row_work *w
 	j->p = judgement.p;
 	j->shift = w->shift->centre;
 	enum by_pace by = by_pace_of(d, row, &judgement);
-	if (by == BY_ITSELF && !by_pace_minds_all(d) && !isnan(j->p) && costs_too_little(d, j) &&
+	if (by == BY_ITSELF && !isnan(j->p) && costs_too_little(d, j) &&
 	    !by_pace_calls_failed(row, &judgement))
 		j->p = fmax(j->p, COSTLESS_P);
 	if (by == BY_ITSELF || by_pace_minds_all(d))

@@ -37,7 +37,8 @@
 /* The tracer's; a drop is answered with itself. */
 struct guard_message {
 	enum { GUARD_KEEP, GUARD_DROP, GUARD_END } kind;
-	uint32_t owner; /* of the link that comes along, or of those to be dropped */
+	uint32_t owner;	 /* of the link that comes along, or of those to be dropped */
+	uint32_t number; /* of a drop */
 };
 
 static int on_unwind(void *ctx, void *data, size_t len)
@@ -180,7 +181,8 @@ static void guard_main(struct tracer *t, int sock)
 		ring_buffer__consume(ring);
 		if (fds[1].fd >= 0 && fds[1].revents && !take_message(&keeper, &end)) {
 			fds[1].fd = -1;
-			t->bpf->bss->closing = true; /* the tracer may have been killed */
+			t->bpf->bss->closing_ns = monotonic_ns(); /* the tracer may have been */
+			t->bpf->bss->closing = true;		  /* killed */
 			until_ns = monotonic_ns() + GUARD_LINGER_S * 1000000000ULL;
 		}
 	}
@@ -235,25 +237,42 @@ bool tracer_guard_works(const struct tracer *t)
 
 void tracer_guard_keep(struct tracer *t, uint32_t owner, int link_fd)
 {
-	struct guard_message m = {GUARD_KEEP, owner};
+	struct guard_message m = {.kind = GUARD_KEEP, .owner = owner};
 	pthread_mutex_lock(&t->guard_lock);
 	if (t->guard_pid > 0)
 		message_send(t->guard_sock, &m, sizeof(m), link_fd);
 	pthread_mutex_unlock(&t->guard_lock);
 }
 
+/* False where it does not come in time, or nobody answers any more. With the lock held. */
+static bool await_answer(const struct tracer *t, uint32_t number)
+{
+	uint64_t until_ns = monotonic_ns() + DROP_MS * 1000000ULL;
+	struct pollfd answer = {.fd = t->guard_sock, .events = POLLIN};
+	struct guard_message m;
+	int unused;
+	for (uint64_t now_ns; (now_ns = monotonic_ns()) < until_ns;) {
+		int n = poll(&answer, 1, (int)((until_ns - now_ns) / 1000000) + 1);
+		if (n < 0 && errno != EINTR)
+			return false;
+		if (n <= 0)
+			continue;
+		if (message_receive(t->guard_sock, &m, sizeof(m), &unused))
+			return false;
+		if (m.number == number) /* else it came too late for an earlier one */
+			return true;
+	}
+	return false;
+}
+
 /* Whoever closes a link last waits for the programs that it ran: that must not be the guard, on
- * whom held tasks wait. */
+ * whom held tasks wait. One that is stopped is waited for once. */
 void tracer_guard_drop(struct tracer *t, uint32_t owner)
 {
-	struct guard_message m = {GUARD_DROP, owner};
-	int unused;
 	pthread_mutex_lock(&t->guard_lock);
-	if (t->guard_pid > 0 && !message_send(t->guard_sock, &m, sizeof(m), -1)) {
-		struct pollfd answer = {.fd = t->guard_sock, .events = POLLIN};
-		if (poll(&answer, 1, DROP_MS) > 0)
-			message_receive(t->guard_sock, &m, sizeof(m), &unused);
-	}
+	struct guard_message m = {GUARD_DROP, owner, ++t->guard_drops};
+	if (t->guard_pid > 0 && !message_send(t->guard_sock, &m, sizeof(m), -1) && !t->guard_late)
+		t->guard_late = !await_answer(t, m.number);
 	pthread_mutex_unlock(&t->guard_lock);
 }
 

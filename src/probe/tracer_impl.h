@@ -50,6 +50,8 @@ struct tracer {
 	pthread_mutex_t guard_lock;
 	pid_t guard_pid; /* 0 = none */
 	int guard_sock;
+	uint32_t guard_drops;	/* numbers of what it was asked for */
+	bool guard_late;	/* it did not answer in time once */
 	uint64_t guard_cpu_ns;	/* once it has ended */
 	bool linger;		/* the guard is to outlive us: targets go on running */
 	bool calibrating;	/* task events are our own child's */

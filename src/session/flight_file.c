@@ -89,7 +89,8 @@ static bool is_temporary(const char *name)
 
 /* ---- the folder ---- */
 
-/* As far as the folder above it is there. 0, or an errno: also where it was there before. */
+/* As far as the folder above it is there. 0, or why mkdirat failed: also where it was there before.
+ */
 static int make_folder(const struct flight_options *o)
 {
 	size_t len = strlen(o->folder);
@@ -119,7 +120,7 @@ int flight_folder_make(const struct flight_options *o, struct err *e)
 	free(inside);
 	if (!why)
 		return 0;
-	if (why == ENOENT && made)
+	if (why == ENOENT && made && made != EEXIST) /* that of a link to nowhere */
 		why = made;
 	return err_set(e, why, "nothing can be frozen: the folder '%s': %s", o->folder,
 		       strerror(why));

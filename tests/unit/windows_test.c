@@ -313,6 +313,7 @@ static void calls_without_durations(void **state)
 	windows_end(windows);
 	assert_true(isnan(x(0, SLOWDOWN)) && isnan(x(0, TAIL)));
 	assert_int_equal(details[0].known, 0);
+	assert_true(isnan(details[0].usual_ns)); /* nobody knows what is lost */
 	expect_near(x(0, GAP_SHIFT), 0, 0.1);
 }
 
