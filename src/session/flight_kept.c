@@ -19,11 +19,12 @@ static void bound_rows(struct row_vec *rows, size_t row_bytes)
 /* What the row replaces goes, and with it what that said of when it was. */
 static void drop_replaced(struct row_vec *rows, const struct row_kind_info *k, const void *row)
 {
-	for (size_t i = rows->len; k->keeping == ROWS_KEYED && i-- > 0;) {
+	size_t n = rows->data && k->keeping == ROWS_KEYED ? rows->len : 0;
+	for (size_t i = n; i-- > 0;) {
 		uint8_t *at = rows->data + i * k->row_bytes;
 		if (row_compare_keys(k, at, row))
 			continue;
-		memmove(at, at + k->row_bytes, (rows->len - i - 1) * k->row_bytes);
+		memmove(at, at + k->row_bytes, (n - i - 1) * k->row_bytes);
 		rows->len--;
 		return;
 	}
