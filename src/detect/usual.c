@@ -18,6 +18,7 @@ struct one {
 	uint64_t next;			/* events at which the baseline is made anew */
 	float pending_sum;		/* of ln t - ln median since the last follow */
 	uint32_t pending;
+	uint32_t pid; /* that it began with */
 };
 
 struct pair {
@@ -61,15 +62,19 @@ void usual_free(struct usual *u)
 
 /* ---- one ---- */
 
-static void one_learn(struct one *o, const struct usual *u, uint64_t seed, uint64_t ns)
+static void one_learn(struct one *o, const struct usual *u, uint64_t seed, uint64_t ns,
+		      uint32_t pid)
 {
 	if (!o->sample) {
 		if (o->b.count)
 			return; /* it is settled, or a model's */
+		o->pid = pid;
 		o->sample = baseline_sample_new(u->seed ^ hash_u64(seed));
 		o->b = (struct baseline){0};
 		o->next = u->waits ? UINT64_MAX : BASELINE_LEAST;
 	}
+	if (o->b.count >= USUAL_OWN && pid != o->pid && o->pid)
+		return;
 	baseline_sample_add(o->sample, ns);
 	if (--o->next)
 		return;
@@ -168,13 +173,13 @@ void usual_learn(struct usual *u, const struct usual_event *e)
 {
 	have_key(u, e->key);
 	if (e->duration_ns != USUAL_NONE)
-		one_learn(&u->durations.data[e->key], u, e->key, e->duration_ns);
+		one_learn(&u->durations.data[e->key], u, e->key, e->duration_ns, e->pid);
 	if (e->gap_ns == USUAL_NONE)
 		return;
-	one_learn(&u->gaps.data[e->key], u, (uint64_t)e->key << 32, e->gap_ns);
+	one_learn(&u->gaps.data[e->key], u, (uint64_t)e->key << 32, e->gap_ns, e->pid);
 	struct pair *p = have_pair(u, e->previous, e->key);
 	if (p)
-		one_learn(&p->gap, u, (uint64_t)e->previous << 32 | e->key, e->gap_ns);
+		one_learn(&p->gap, u, (uint64_t)e->previous << 32 | e->key, e->gap_ns, e->pid);
 }
 
 void usual_learn_until_settled(struct usual *u)

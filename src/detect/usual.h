@@ -8,10 +8,12 @@
  *
  * Baselines come from a model, or are learned from events: a key is judged from BASELINE_LEAST
  * events on, and its baseline is made anew whenever twice as many have come. usual_settle ends
- * that; keys that are met afterwards settle by themselves after BASELINE_SAMPLE events. What is
- * settled follows slow drift by an exponential average, where it is told that what came was
- * normal. Memory: at most 2 KiB for each duration, gap and pair while it learns, 80 bytes
- * afterwards. */
+ * that; keys that are met afterwards settle by themselves after BASELINE_SAMPLE events. From
+ * USUAL_OWN events on a baseline is learned on from the process alone that it began with: another
+ * job may do other work under the same keys (nodes of backward passes tell no sizes), and would
+ * move what is usual under its own pace. What is settled follows slow drift by an exponential
+ * average, where it is told that what came was normal. Memory: at most 2 KiB for each duration, gap
+ * and pair while it learns, 80 bytes afterwards. */
 #pragma once
 
 #include <stdbool.h>
@@ -23,6 +25,7 @@
 #define USUAL_NONE	 UINT64_MAX /* no duration (instants), no gap */
 #define USUAL_FOLLOW_S	 600.0	    /* time constant of following */
 #define USUAL_PAIRS_MOST 32768
+#define USUAL_OWN	 64
 /* Stands between the two keys' texts of a pair in a model; its duration's count is 0. */
 #define USUAL_PAIR "\t"
 
@@ -45,6 +48,7 @@ struct usual_event {
 	uint32_t key, previous; /* previous: of the call before on the thread, 0 unknown */
 	uint64_t duration_ns;	/* USUAL_NONE of an instant */
 	uint64_t gap_ns;	/* USUAL_NONE: there is none */
+	uint32_t pid;		/* whose; 0 anybody's */
 };
 void usual_learn(struct usual *u, const struct usual_event *e);
 /* Nobody asks for what is usual before usual_settle: then it is made once. */

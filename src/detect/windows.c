@@ -377,12 +377,13 @@ static bool count(struct windows *w, struct process *p, const struct window_even
 	return any;
 }
 
-static void judge(struct windows *w, struct window_event *e, uint32_t previous)
+static void judge(struct windows *w, struct window_event *e, uint32_t previous, uint32_t pid)
 {
 	struct usual_event u = {.key = e->keyed.number,
 				.previous = previous,
 				.duration_ns = e->duration_ns,
-				.gap_ns = e->gap_ns};
+				.gap_ns = e->gap_ns,
+				.pid = pid};
 	if (!w->o.learn_only)
 		usual_z(w->o.usual, &u, &e->usual);
 	if (w->o.learn)
@@ -511,7 +512,7 @@ bool windows_call(struct windows *w, const struct detect_names *names, const str
 	bool left_out = windows_is_left_out(w, e.end_ns);
 	tell_input(w, &e, t->key[key.layer], t->pid);
 	if (!left_out)
-		judge(w, &e, t->key[key.layer]);
+		judge(w, &e, t->key[key.layer], t->pid);
 	if (e.end_ns >= t->end_ns[key.layer]) {
 		t->end_ns[key.layer] = e.end_ns;
 		t->key[key.layer] = keyed.number;
@@ -542,7 +543,7 @@ bool windows_gpu_span(struct windows *w, const struct detect_names *names,
 	tell_input(w, &e, 0, s->pid);
 	if (windows_is_left_out(w, s->end_ns))
 		return false;
-	judge(w, &e, 0);
+	judge(w, &e, 0, s->pid);
 	tell(ret, &e, s->pid, s->called_tid);
 	struct process *p = w->o.row || w->o.mix ? process_of(w, s->pid) : NULL;
 	return p ? count(w, p, &e) : !w->o.row;
@@ -577,7 +578,7 @@ void windows_again(struct windows *w, const struct windows_input *in, const stru
 	if (usual)
 		e.usual = *usual;
 	else
-		judge(w, &e, in->previous);
+		judge(w, &e, in->previous, in->pid);
 	struct process *p = process_again(w, in->pid);
 	if (p)
 		count(w, p, &e);

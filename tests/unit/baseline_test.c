@@ -141,16 +141,54 @@ static int end(void **state)
 	return 0;
 }
 
+static struct usual_event event(uint32_t key, uint32_t previous, uint64_t duration_ns,
+				uint64_t gap_ns)
+{
+	return (struct usual_event){
+		.key = key, .previous = previous, .duration_ns = duration_ns, .gap_ns = gap_ns};
+}
+
 static void learn(uint32_t key, uint32_t previous, uint64_t duration_ns, uint64_t gap_ns)
 {
-	usual_learn(usual, &(struct usual_event){key, previous, duration_ns, gap_ns});
+	struct usual_event e = event(key, previous, duration_ns, gap_ns);
+	usual_learn(usual, &e);
 }
 
 static struct usual_z z_of(uint32_t key, uint32_t previous, uint64_t duration_ns, uint64_t gap_ns)
 {
 	struct usual_z z;
-	usual_z(usual, &(struct usual_event){key, previous, duration_ns, gap_ns}, &z);
+	struct usual_event e = event(key, previous, duration_ns, gap_ns);
+	usual_z(usual, &e, &z);
 	return z;
+}
+
+static void learn_of(uint32_t pid, uint32_t key, uint64_t duration_ns, int n)
+{
+	struct usual_event e = event(key, 0, duration_ns, USUAL_NONE);
+	e.pid = pid;
+	for (int i = 0; i < n; i++)
+		usual_learn(usual, &e);
+}
+
+static double usual_ns_of(uint32_t key)
+{
+	return z_of(key, 0, 1, USUAL_NONE).usual_ns;
+}
+
+/* A later job's calls of the same keys may be other work. Of few nothing is known yet. */
+static void a_baseline_is_of_whom_it_began_with(void **state)
+{
+	(void)state;
+	uint32_t node = detect_keys_text(keys, DETECT_TORCH, "AddmmBackward0");
+	learn_of(1, node, 1000000, USUAL_OWN);
+	learn_of(2, node, 1000, 2000);
+	assert_true(fabs(usual_ns_of(node) - 1e6) < 1);
+	learn_of(1, node, 2000000, 440); /* its own: of all that it did */
+	assert_true(usual_ns_of(node) > 1.5e6);
+	uint32_t rare = detect_keys_text(keys, DETECT_TORCH, "evaluate");
+	learn_of(1, rare, 1000000, BASELINE_LEAST);
+	learn_of(2, rare, 1000, USUAL_OWN);
+	assert_true(usual_ns_of(rare) < 2e5);
 }
 
 static void keys_are_judged_after_some(void **state)
@@ -192,8 +230,8 @@ static void pairs_have_gaps_of_their_own(void **state)
 	detect_keys_text(other_keys, DETECT_CUDA, "shifts the numbers");
 	usual_of_model(other, &m);
 	struct usual_z z;
-	struct usual_event e = {detect_keys_text(other_keys, DETECT_CUDA, "c"),
-				detect_keys_text(other_keys, DETECT_CUDA, "a"), 10, 10000};
+	struct usual_event e = event(detect_keys_text(other_keys, DETECT_CUDA, "c"),
+				     detect_keys_text(other_keys, DETECT_CUDA, "a"), 10, 10000);
 	usual_z(other, &e, &z);
 	assert_true(z.gap_z > 6 && fabs(z.z) < 0.1 && fabs(z.usual_gap_ns - 100) < 1);
 	usual_free(other);
@@ -289,6 +327,7 @@ int main(void)
 		cmocka_unit_test(samples_are_of_all),
 		cmocka_unit_test(chances_fall_through_median_and_percentile),
 		cmocka_unit_test_setup_teardown(keys_are_judged_after_some, begin, end),
+		cmocka_unit_test_setup_teardown(a_baseline_is_of_whom_it_began_with, begin, end),
 		cmocka_unit_test_setup_teardown(pairs_have_gaps_of_their_own, begin, end),
 		cmocka_unit_test_setup_teardown(settled_keys_follow_what_is_normal, begin, end),
 		cmocka_unit_test_setup_teardown(late_keys_settle, begin, end),

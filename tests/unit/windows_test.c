@@ -75,7 +75,7 @@ static void learn_usual(void)
 			usual_learn(usual, &(struct usual_event){
 						   numbers[k], 0,
 						   durations[k] * (uint64_t)(95 + i % 11) / 100,
-						   k == 2 ? USUAL_NONE : 1000});
+						   k == 2 ? USUAL_NONE : 1000, 0});
 	usual_settle(usual);
 }
 
@@ -679,7 +679,7 @@ static void new_work_was_not_awaited(void **state)
 	uint32_t known = detect_keys_count(keys),
 		 number = detect_keys_call(keys, &names, &new).number;
 	for (int i = 0; i < 1000; i++)
-		usual_learn(usual, &(struct usual_event){number, 0, 1000, 1000});
+		usual_learn(usual, &(struct usual_event){number, 0, 1000, 1000, 0});
 	usual_settle(usual);
 	windows_free(windows);
 	windows = windows_new(&(struct windows_options){.window_ns = SECOND,
