@@ -34,11 +34,11 @@
 #define GUARD_LINGER_S 10
 #define DROP_MS	       1000
 
-/* The tracer's; a drop is answered with itself. */
+/* The tracer's; a drop that has a number is answered with itself. */
 struct guard_message {
 	enum { GUARD_KEEP, GUARD_DROP, GUARD_END } kind;
 	uint32_t owner;	 /* of the link that comes along, or of those to be dropped */
-	uint32_t number; /* of a drop */
+	uint32_t number; /* of a drop, from 1; 0: nobody waits for an answer */
 };
 
 static int on_unwind(void *ctx, void *data, size_t len)
@@ -93,7 +93,8 @@ static bool take_message(struct keeper *k, bool *ret_end)
 		*vec_push(&k->kept) = (struct kept){m.owner, fd};
 	if (m.kind == GUARD_DROP) {
 		drop_kept(k, m.owner);
-		message_send(k->sock, &m, sizeof(m), -1);
+		if (m.number)
+			message_send(k->sock, &m, sizeof(m), -1);
 	}
 	*ret_end = m.kind == GUARD_END;
 	return true;
@@ -270,8 +271,8 @@ static bool await_answer(const struct tracer *t, uint32_t number)
 void tracer_guard_drop(struct tracer *t, uint32_t owner)
 {
 	pthread_mutex_lock(&t->guard_lock);
-	struct guard_message m = {GUARD_DROP, owner, ++t->guard_drops};
-	if (t->guard_pid > 0 && !message_send(t->guard_sock, &m, sizeof(m), -1) && !t->guard_late)
+	struct guard_message m = {GUARD_DROP, owner, t->guard_late ? 0 : ++t->guard_drops};
+	if (t->guard_pid > 0 && !message_send(t->guard_sock, &m, sizeof(m), -1) && m.number)
 		t->guard_late = !await_answer(t, m.number);
 	pthread_mutex_unlock(&t->guard_lock);
 }
