@@ -16,6 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 DEPLOY = os.path.join(ROOT, "deploy")
 
 # In a mount namespace of its own; $1: an empty folder, $2: the package, $3: what is run in there.
+# /var/cache is empty: what others write there while it is looked through would show through.
 VIEW = """
 set -e
 mount --make-rprivate /
@@ -24,6 +25,7 @@ mkdir "$1/upper" "$1/work" "$1/root"
 mount -t overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" none "$1/root" || exit 99
 mount -t proc none "$1/root/proc"
 mount -t tmpfs none "$1/root/run"
+mount -t tmpfs none "$1/root/var/cache"
 mount --rbind /sys "$1/root/sys"
 mount --rbind /dev "$1/root/dev"
 cp "$2" "$1/root/eacgm.deb"
