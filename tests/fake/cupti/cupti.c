@@ -26,6 +26,7 @@
 #define UNKNOWN_KIND	   21 /* CUPTI_ERROR_INVALID_KIND */
 #define ALREADY_SUBSCRIBED 39 /* CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED */
 #define LARGEST_RECORD	   256
+#define OTHER_CLOCK_NS	   3600000000000ULL /* a time so far ahead is of another clock */
 
 /* sizeof of the structs of the header, of 13.0 or of 12 */
 enum { SYNC_BYTES = 56, GRAPH_BYTES = 64 };
@@ -407,6 +408,17 @@ static bool make_room(size_t bytes)
 	return buffer && buffer_bytes - used >= bytes;
 }
 
+/* CUPTI takes times itself, and is given a clock before it is told to record: where the job took
+ * them by the clock of before, they are now. */
+static void by_its_clock(uint64_t *start_ns, uint64_t *end_ns)
+{
+	uint64_t now_ns = fake_cupti_clock();
+	if (*start_ns <= now_ns + OTHER_CLOCK_NS)
+		return;
+	*end_ns = now_ns + (*end_ns - *start_ns);
+	*start_ns = now_ns;
+}
+
 int fake_cupti_did(const struct fake_work *work)
 {
 	size_t bytes = bytes_of(work->kind);
@@ -418,7 +430,9 @@ int fake_cupti_did(const struct fake_work *work)
 	if (make_room(bytes)) {
 		/* what lies behind the fields that a client may know is not 0 */
 		memset(buffer + used, 0xa5, bytes);
-		fill(buffer + used, work);
+		struct fake_work at = *work;
+		by_its_clock(&at.start_ns, &at.end_ns);
+		fill(buffer + used, &at);
 		used += bytes;
 	} else {
 		dropped++;
@@ -446,6 +460,7 @@ int fake_cupti_called(const struct fake_call *call)
 					      .process = (uint32_t)getpid(),
 					      .thread = thread_id(),
 					      .correlation = call->correlation};
+		by_its_clock(&record->start, &record->end);
 		used += sizeof(*record);
 	} else {
 		dropped++;
