@@ -40,8 +40,8 @@ struct window_key {
 /* What a row was made of, for explanations. Valid during the callback. */
 struct window_detail {
 	uint64_t events, known; /* known: of a key that has a baseline */
-	double total_ns,
-		usual_ns; /* of outermost calls with a baseline; usual NaN: there are none */
+	double total_ns;	/* of outermost calls with a baseline */
+	double usual_ns;	/* NaN: there are none */
 	double gap_ns, usual_gap_ns;
 	double device_ns, usual_device_ns; /* of spans of the GPU */
 	uint64_t errors;

@@ -601,7 +601,10 @@ static void culprit_words(struct buf *b, const struct rec_tables *t, const struc
 	const char *name = strtab_get(&t->strings, c->name, NULL);
 	switch (c->kind) {
 	case CULPRIT_PROCESS:
-		buf_printf(b, *name ? " by %s (%u)" : " by process%s %u", name, c->pid);
+		if (*name)
+			buf_printf(b, " by %s (%u)", name, c->pid);
+		else
+			buf_printf(b, " by process %u", c->pid);
 		break;
 	case CULPRIT_LINE:
 		buf_printf(b, " in ");
