@@ -54,26 +54,39 @@ static int by_key(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-static void calls_add(struct episode *e, const struct row_calls *row)
+static void call_add(struct episode *e, const struct window_key *k)
 {
-	if (isfinite(row->lost_ns))
-		e->a.lost_ns = (isfinite(e->a.lost_ns) ? e->a.lost_ns : 0) + row->lost_ns;
-	for (uint32_t i = 0; i < row->len; i++) {
-		const struct window_key *k = &row->keys[i];
-		struct window_key *at = NULL;
-		if (e->calls.len)
-			at = bsearch(k, e->calls.data, e->calls.len, sizeof(*k), by_key);
-		if (at) {
-			at->calls += k->calls;
-			at->total_ns += k->total_ns;
-			at->usual_ns += k->usual_ns;
-			at->gap_ns += k->gap_ns;
-			at->usual_gap_ns += k->usual_gap_ns;
-		} else if (e->calls.len < CALLS_MOST) {
-			*vec_push(&e->calls) = *k;
-			qsort(e->calls.data, e->calls.len, sizeof(*k), by_key);
-		}
+	struct window_key *at = NULL;
+	if (e->calls.len)
+		at = bsearch(k, e->calls.data, e->calls.len, sizeof(*k), by_key);
+	if (at) {
+		at->calls += k->calls;
+		at->total_ns += k->total_ns;
+		at->usual_ns += k->usual_ns;
+		at->gap_ns += k->gap_ns;
+		at->usual_gap_ns += k->usual_gap_ns;
+	} else if (e->calls.len < CALLS_MOST) {
+		*vec_push(&e->calls) = *k;
+		qsort(e->calls.data, e->calls.len, sizeof(*k), by_key);
 	}
+}
+
+static void call_take_back(struct episode *e, const struct window_key *k)
+{
+	struct window_key *at = NULL;
+	if (e->calls.len)
+		at = bsearch(k, e->calls.data, e->calls.len, sizeof(*k), by_key);
+	if (!at)
+		return; /* there was no room */
+	at->calls -= k->calls < at->calls ? k->calls : at->calls;
+	at->total_ns -= k->total_ns;
+	at->usual_ns -= k->usual_ns;
+	at->gap_ns -= k->gap_ns;
+	at->usual_gap_ns -= k->usual_gap_ns;
+	if (at->calls)
+		return;
+	struct window_key *end = e->calls.data + e->calls.len--;
+	memmove(at, at + 1, (size_t)(end - at - 1) * sizeof(*at));
 }
 
 static struct episode *episode_open(struct episodes *all, struct series *s, const struct judged *j)
@@ -148,18 +161,48 @@ static double loss_of(const struct recent_row *r)
  * afterwards: live an anomaly may last for days. */
 static void join_row(const struct episodes *all, struct episode *e, const struct recent_row *r)
 {
-	double rare = isnan(r->p) ? 0 : rarity(r->p);
-	if (all->o->whole && rare < DOUBTFUL)
-		*vec_push(&e->doubtful) = (struct doubtful_row){r->start_ns, r->end_ns, rare};
+	if (all->o->whole && rarity(r->p) < DOUBTFUL)
+		*vec_push(&e->doubtful) =
+			(struct doubtful_row){r->start_ns, r->end_ns, rarity(r->p)};
 	if (isnan(r->p))
 		return;
-	calls_add(e, &r->calls);
+	for (uint32_t i = 0; i < r->calls.len; i++)
+		call_add(e, &r->calls.keys[i]);
 	e->a.windows++;
-	e->rarity += rare;
+	e->rarity += rarity(r->p);
 	if (isfinite(r->calls.lost_ns)) {
 		e->a.lost_by_pace &= r->by_pace;
+		e->a.lost_ns = (isfinite(e->a.lost_ns) ? e->a.lost_ns : 0) + r->calls.lost_ns;
 		e->loss += loss_of(r);
 		e->losses++;
+	}
+	e->last[e->last_at] = *r;
+	e->last_at = (e->last_at + 1) % LAST_ROWS;
+	e->last_len += e->last_len < LAST_ROWS;
+}
+
+static void leave_row(struct episode *e, const struct recent_row *r)
+{
+	for (uint32_t i = 0; i < r->calls.len; i++)
+		call_take_back(e, &r->calls.keys[i]);
+	e->a.windows--;
+	e->rarity -= rarity(r->p);
+	if (isfinite(r->calls.lost_ns)) {
+		e->a.lost_ns = fmax(0, e->a.lost_ns - r->calls.lost_ns);
+		e->loss -= loss_of(r);
+		e->losses--;
+	}
+}
+
+/* Rows that begin then or later are not of the anomaly, but perhaps of its series' next one. */
+static void give_back_rows(struct episode *e, uint64_t from_ns)
+{
+	for (uint32_t back = e->last_len; back > 0; back--) {
+		const struct recent_row *r = &e->last[(e->last_at + LAST_ROWS - back) % LAST_ROWS];
+		if (r->start_ns < from_ns)
+			continue;
+		leave_row(e, r);
+		series_recent_push(e->series, r);
 	}
 }
 
@@ -281,7 +324,6 @@ void episode_end(struct episodes *all, struct series *s)
 		take_after(all, e);
 	s->open = NULL;
 	s->cusum = (struct cusum){0};
-	s->recent_len = 0;
 	e->a.ended = true;
 	if (all->o->whole)
 		cover_rows(all, e);
@@ -316,6 +358,7 @@ static void end_at(struct episodes *all, struct episode *e, uint64_t end_ns)
 	e->a.end_ns = e->a.end_ns < end_ns ? e->a.end_ns : end_ns;
 	e->after.len = 0;
 	e->jump_ns = 0;
+	give_back_rows(e, end_ns);
 	episode_end(all, e->series);
 }
 

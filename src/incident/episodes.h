@@ -14,6 +14,7 @@
 #define BESIDE_P   0.1	/* a row of a job that is known to be slow is a part of that below it */
 #define GAP_ROWS   1	/* quiet rows do not end an anomaly */
 #define PAUSE_ROWS 10	/* nothing goes on after so many rows that are not there */
+#define LAST_ROWS  4	/* an incident that ends before another one takes back no more of each */
 
 /* A row as it was judged. */
 struct judged {
@@ -66,6 +67,8 @@ struct episode {
 	uint32_t losses;   /* rows that it is of */
 	bool beside;	   /* as long as its job is told of, no longer */
 	uint64_t jump_ns;  /* start of the last row, which lost far more than they did; 0: none */
+	struct recent_row last[LAST_ROWS]; /* of its rows; ring */
+	uint32_t last_at, last_len;
 	VEC(struct doubtful_row) doubtful; /* in order of time */
 };
 

@@ -308,6 +308,32 @@ static void what_is_beside_goes_with_the_jump(void **state)
 	assert_true(moved && first_ended);
 }
 
+/* What another series lost after the jump is of the incident that begins there. */
+static void an_incident_has_its_own_losses(void **state)
+{
+	(void)state;
+	start(false);
+	detector_process(detector, &(struct m_process){.pid = CHILD, .parent_pid = PID});
+	for (size_t i = 0; i < 61; i++, second++) {
+		double pace = i < 40 || i > 50 ? 1 : i < 46 ? 0.85 : 0.4;
+		struct feature_row own = rare_row(DETECT_TORCH, PID, USUAL);
+		struct feature_row child = rare_row(DETECT_TORCH, CHILD, pace < 1 ? RARE : USUAL);
+		own.pace = child.pace = pace;
+		child.parents_pace = true;
+		give(&own);
+		give_losing(&child, 1 - pace);
+	}
+	stop();
+	assert_int_equal(found_len, 4);
+	for (size_t i = 0; i < found_len; i++) {
+		bool first = found[i].start_ns == (BEGIN + 40) * SECOND;
+		assert_int_equal(found[i].end_ns, (BEGIN + (first ? 46 : 51)) * SECOND);
+		assert_int_equal(found[i].incident, first ? 1 : 2);
+		assert_int_equal(found[i].windows, first ? 6 : 5);
+		assert_true(fabs(found[i].lost_ns / SECOND - (first ? 0.9 : 3)) < 0.01);
+	}
+}
+
 /* Where a window alone is not slow enough: when the job was told to be slow, in seconds after its
  * fault began; 0: never. before: of counters in all the seconds before. */
 static uint64_t told_after(double pace, double p_before, double p_beside)
@@ -478,6 +504,7 @@ int main(void)
 		T(launches_differ),
 		T(what_is_beside),
 		T(what_is_beside_goes_with_the_jump),
+		T(an_incident_has_its_own_losses),
 		T(a_rank_that_recovers_ends_nothing_of_another),
 		T(counters_tell_it_sooner),
 		T(counters_that_do_not_fit_say_nothing),

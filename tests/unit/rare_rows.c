@@ -230,12 +230,17 @@ void give(const struct feature_row *row)
 	detector_row(detector, &exact);
 }
 
+void give_losing(const struct feature_row *row, double lost_s)
+{
+	struct made_row made = {.row = exact_of(row), .calls.lost_ns = lost_s * SECOND};
+	note_given(row);
+	judging_row(detector, &made);
+}
+
 void losing_row(double p, double lost_s)
 {
 	struct feature_row row = rare_row(DETECT_TORCH, PID, p);
-	struct made_row made = {.row = exact_of(&row), .calls.lost_ns = lost_s * SECOND};
-	note_given(&row);
-	judging_row(detector, &made);
+	give_losing(&row, lost_s);
 	second++;
 }
 

@@ -40,10 +40,12 @@ void stop(void);
 /* A row of the second, of known work, of a process that has no pace. */
 struct feature_row rare_row(enum detect_layer layer, uint32_t pid, double p);
 void give(const struct feature_row *row);
+/* One whose calls and what lies between them took so much longer than usual. */
+void give_losing(const struct feature_row *row, double lost_s);
 /* Rows of the process's calls, each of a second of its own. */
 void row_with(double p, uint32_t regime, double pace);
 void rows(size_t n, double p);
-/* One of no pace whose calls and what lies between them took so much longer than usual. */
+/* Likewise, of a second of its own and no pace. */
 void losing_row(double p, double lost_s);
 /* Calls of the process that no model knows, so many in the second, which are to come before its
  * row: of most of the row's calls new, it is not judged, as long as its pace is as usual. */

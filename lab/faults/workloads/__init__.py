@@ -102,7 +102,7 @@ WORKLOADS = {w.name: w for w in (
               needed=("torchmetrics", "lightning-utilities", "timm"),
               modules=("torchvision", "tqdm", "fsspec", "yaml"), cpus=2),
     of_others("hf_trainer", "transformers", "Hugging Face's Trainer, BERT on lines of all lengths",
-              modules=("filelock", "regex", "requests", "tqdm")),
+              modules=("filelock", "packaging", "regex", "requests", "tqdm")),
     of_packages("trainer_gpu", TRAINER, "Hugging Face's Trainer, a Llama on texts of all lengths, "
                 "2 workers", "llama_trainer", LOADER, cpus=2),
     of_packages("peft_gpu", (*TRAINER, "peft"), "the same, adapters of PEFT alone",
