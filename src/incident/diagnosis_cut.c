@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "incident/causes_memory.h"
 #include "incident/diagnosis_impl.h"
 
 #define CHANGE_NS     3.5e8
 #define USUAL_SHARE   0.1 /* of usual time: a slice whose excess is less is as usual */
 #define UNKNOWN_SHARE 0.3 /* of a slice's excess: what it counts that no cause explains it */
 #define NET_SHARE     0.7 /* of what the network explains: what each of its causes does */
+#define FILLING_SHARE 0.7 /* likewise of the disk and of memory, where a cgroup is filled */
 #define AS_USUAL      CAUSE_COUNT /* the state of a slice that is no part of an incident */
 #define STATES	      (CAUSE_COUNT + 1)
 
@@ -44,6 +46,16 @@ static void level_network(double ret[STATES])
 		most = fmax(most, ret[causes[i]]);
 	for (size_t i = 0; i < n; i++)
 		ret[causes[i]] = fmax(ret[causes[i]], NET_SHARE * most);
+}
+
+/* What fills a cgroup is read before its counters say that it is full: what was read then is told
+ * by the slice behind. */
+static void level_memory(double ret[STATES], const struct evidence *e,
+			 const struct evidence *behind)
+{
+	if (!causes_full_cgroup(e) && causes_full_cgroup(behind))
+		ret[CAUSE_MEMORY_RECLAIM] =
+			fmax(ret[CAUSE_MEMORY_RECLAIM], FILLING_SHARE * ret[CAUSE_DISK]);
 }
 
 static void scores(double ret[STATES], const struct evidence *e)
@@ -196,6 +208,8 @@ void diagnosis_cut(const struct evidence_question *slices, const struct evidence
 	size_t before = ret->len;
 	for (size_t i = 0; i < n; i++) {
 		scores(score[i], &e[i]);
+		if (i + 1 < n)
+			level_memory(score[i], &e[i], &e[i + 1]);
 		judged[i] = (struct slice_judged){score[i], evidence_excess(&e[i]),
 						  e[i].blame.usual_ns};
 	}
