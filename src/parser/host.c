@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,8 @@
 #include "parser/host.h"
 #include "parser/limits.h"
 #include "parser/parser.h"
+
+#define END_MS 1000
 
 /* ---- the host's side ---- */
 
@@ -100,7 +103,13 @@ void parser_host_stop(struct parser_host *h)
 	if (!h)
 		return;
 	close(h->sock);
+	/* at once, unless somebody has stopped it */
+	int fd = (int)syscall(SYS_pidfd_open, h->pid, 0);
+	struct pollfd end = {.fd = fd, .events = POLLIN};
+	if (fd < 0 || poll(&end, 1, END_MS) <= 0)
+		kill(h->pid, SIGKILL);
 	waitpid(h->pid, NULL, 0);
+	close(fd);
 	free(h);
 }
 

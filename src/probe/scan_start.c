@@ -9,13 +9,24 @@
 #include "probe/inside_write.h"
 #include "probe/scan_impl.h"
 
+bool tracer_hurries(const struct tracer *t)
+{
+	struct pollfd fd = {.fd = t->opts.hurry_fd, .events = POLLIN};
+	return t->opts.hurry_fd && poll(&fd, 1, 0) > 0;
+}
+
+static void wait_a_little(struct tracer *t)
+{
+	struct pollfd fds[] = {{.fd = t->epoll_fd, .events = POLLIN},
+			       {.fd = t->opts.hurry_fd, .events = POLLIN}};
+	poll(fds, t->opts.hurry_fd ? 2 : 1, 20);
+	tracer_control(t);
+}
+
 static void wait_until_read(struct tracer *t, const struct probed_file *f)
 {
-	while (f->state == FILE_ASKED) {
-		struct pollfd fd = {.fd = t->epoll_fd, .events = POLLIN};
-		poll(&fd, 1, 20);
-		tracer_control(t);
-	}
+	while (f->state == FILE_ASKED && !tracer_hurries(t))
+		wait_a_little(t);
 }
 
 static bool is_under_way(const struct scans *ss, pid_t pid)
@@ -33,11 +44,8 @@ int tracer_scan_pid(struct tracer *t, pid_t pid, struct err *e)
 		return fresh;
 	t->scans->list.data[t->scans->list.len - 1]->was_there = true;
 	scans_go_on(t);
-	while (is_under_way(t->scans, pid)) {
-		struct pollfd fd = {.fd = t->epoll_fd, .events = POLLIN};
-		poll(&fd, 1, 20);
-		tracer_control(t);
-	}
+	while (is_under_way(t->scans, pid) && !tracer_hurries(t))
+		wait_a_little(t);
 	return fresh;
 }
 

@@ -56,6 +56,8 @@ struct tracer_options {
 	uint32_t ring_bytes;  /* per CPU, 0 = by the number of CPUs */
 	bool wakes_reader;    /* tracer_rest ends when a ring is half full */
 	const char *btf_path; /* NULL = the running kernel's */
+	int hurry_fd; /* readable: what was to be there at the beginning is not waited for; 0: none
+		       */
 	uint32_t patience;    /* tasks are held up to so many times as long as usual; 0 = 1 */
 	bool starts_targets;  /* none has begun yet: at first, what they bring may take longer */
 	bool with_empty;      /* load the empty programs too (bench/) */
@@ -126,6 +128,9 @@ void tracer_expect(struct tracer *t, const char *path, char *const *command);
 
 /* Finds the files that a process has mapped and probes the new ones. -ESRCH: gone. */
 int tracer_scan_pid(struct tracer *t, pid_t pid, struct err *e);
+
+/* opts.hurry_fd is readable. */
+bool tracer_hurries(const struct tracer *t);
 
 /* From here on the CPU clock ticks and waits are seen, as the options ask for. */
 int tracer_start_sampling(struct tracer *t, struct err *e);

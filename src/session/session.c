@@ -57,6 +57,7 @@ static struct tracer_options tracer_options_of(const struct session *s)
 		.cgroup_id = o->target->cgroup_id,
 		.cgroup_level = o->target->cgroup_level,
 		.btf_path = o->btf_path,
+		.hurry_fd = o->hurry_fd,
 		.patience = o->patience,
 		.starts_targets = o->command != NULL,
 		.ring_bytes = session_ring_bytes(o, sysconf(_SC_NPROCESSORS_CONF)),

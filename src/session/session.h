@@ -100,7 +100,7 @@ struct session_options {
 	const char *btf_path;  /* the kernel's types; NULL: the running kernel's */
 	uint32_t patience;     /* struct tracer_options */
 	const char *nvml_path; /* NULL: the driver's */
-	int hurry_fd;	       /* readable: the end asks no servers any more; 0: none */
+	int hurry_fd;	       /* readable: nothing slow is waited for any more; 0: none */
 	/* session_live.h: who looks at the rows, each on a thread of its own */
 	const struct session_live *live;
 	size_t nlive;

@@ -123,7 +123,7 @@ static int make_targets(struct session *s, const pids_t *pids, struct err *e)
 static size_t scan_targets(struct session *s, const pids_t *pids)
 {
 	size_t alive = 0;
-	for (size_t i = 0; i < pids->len; i++) {
+	for (size_t i = 0; i < pids->len && !(alive && tracer_hurries(s->tracer)); i++) {
 		struct err why = {0};
 		if (pids->data[i] == getpid())
 			continue;
@@ -155,7 +155,7 @@ static int add_running(struct session *s, struct err *e)
 static void settle_stacks(struct session *s)
 {
 	for (int waited_ms = 0; waited_ms < SETTLE_MS; waited_ms += SETTLE_STEP_MS) {
-		if (tracer_stacks_settle(s->tracer, SETTLE_STEP_MS))
+		if (tracer_stacks_settle(s->tracer, SETTLE_STEP_MS) || tracer_hurries(s->tracer))
 			return;
 		tracer_control(s->tracer);
 	}

@@ -12,7 +12,8 @@ import subprocess
 import sys
 import time
 
-from harness import (EACGM, expect, main, made_counts, nothing_kept, probes, target, test,
+import readers
+from harness import (EACGM, expect, log_of, main, made_counts, nothing_kept, probes, target, test,
                      LIBTARGET, PUSH, usual_patience)
 
 usual_patience()
@@ -120,6 +121,22 @@ def _(t):
         rec.wait(timeout=20)
         job.terminate()
         job.wait(timeout=20)
+
+
+@test("Ctrl-C is heard while who reads files answers nothing", seconds=120)
+def _(t):
+    """As where the server of a file is away."""
+    job = t.start([PYTHON, "-c", "import ctypes, sys; ctypes.CDLL(%r); sys.stdin.read()" % LIBTARGET],
+                  stdin=subprocess.PIPE)
+    rec = t.start_record("-p", job.pid, ready=False,
+                         env=dict(os.environ, EACGM_CACHE=t.path("caches")))
+    host, = t.wait_for(lambda: readers.children(rec.pid).get("eacgm-parsers"), "who makes readers")
+    os.kill(host, signal.SIGSTOP)  # none was made yet: programs are to be loaded first
+    time.sleep(3)
+    expect("eacgm: attached to " not in log_of(rec), "it attaches without its files")
+    rec.send_signal(signal.SIGINT)
+    rec.wait(timeout=10)
+    expect(not os.path.exists("/proc/%d" % host), "who makes readers ends with it")
 
 
 def children(pid):
