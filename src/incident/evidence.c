@@ -27,11 +27,24 @@ struct sums *evidence_sums_at(struct gathering *g, const struct track *k, uint64
 	return in ? &g->sums.data[k->places.data[i].sums] : NULL;
 }
 
+struct call_sum *evidence_sum_at(call_sums_t *sums, struct numbering *n, uint32_t row)
+{
+	if (!n->of[row])
+		n->of[row] = ++n->len;
+	while (sums->len < n->of[row])
+		*vec_push(sums) = (struct call_sum){0};
+	return &sums->data[n->of[row] - 1];
+}
+
+struct call_sum evidence_sum_of(const call_sums_t *sums, const struct numbering *n, uint32_t row)
+{
+	uint32_t number = n->of[row];
+	return number && number <= sums->len ? sums->data[number - 1] : (struct call_sum){0};
+}
+
 static uint32_t sums_new(struct gathering *g)
 {
-	*vec_push(&g->sums) =
-		(struct sums){.calls = xcalloc(g->t->probes.len + 1, sizeof(struct call_sum)),
-			      .counters = xcalloc(g->t->metrics.len + 1, sizeof(struct call_sum))};
+	*vec_push(&g->sums) = (struct sums){0};
 	return (uint32_t)(g->sums.len - 1);
 }
 
@@ -99,22 +112,24 @@ static void answer(struct evidence *ret, const struct gathering *g, const struct
 		   const struct sums *usual)
 {
 	double scale = usual->length_ns > 0 ? ret->blame.usual_ns / usual->length_ns : 0;
-	for (uint32_t i = 0; i < g->t->probes.len; i++)
-		if (slow->calls[i].n > 0 || usual->calls[i].n > 0)
-			*vec_push(&ret->calls) =
-				(struct call_growth){.probe = i,
-						     .n = slow->calls[i].n,
-						     .usual_n = scale * usual->calls[i].n,
-						     .ns = slow->calls[i].ns,
-						     .usual_ns = scale * usual->calls[i].ns};
+	for (uint32_t i = 0; i < g->t->probes.len; i++) {
+		const struct call_sum is = evidence_sum_of(&slow->calls, &g->probes, i);
+		const struct call_sum was = evidence_sum_of(&usual->calls, &g->probes, i);
+		if (is.n > 0 || was.n > 0)
+			*vec_push(&ret->calls) = (struct call_growth){.probe = i,
+								      .n = is.n,
+								      .usual_n = scale * was.n,
+								      .ns = is.ns,
+								      .usual_ns = scale * was.ns};
+	}
 	for (uint32_t i = 0; i < g->t->metrics.len; i++) {
-		const struct call_sum *is = &slow->counters[i], *was = &usual->counters[i];
-		if (!(is->n > 0) && !(was->n > 0))
-			continue;
-		*vec_push(&ret->counters) =
-			(struct counter_change){.metric = i,
-						.mean = is->n > 0 ? is->ns / is->n : NAN,
-						.usual = was->n > 0 ? was->ns / was->n : NAN};
+		const struct call_sum is = evidence_sum_of(&slow->counters, &g->metrics, i);
+		const struct call_sum was = evidence_sum_of(&usual->counters, &g->metrics, i);
+		if (is.n > 0 || was.n > 0)
+			*vec_push(&ret->counters) =
+				(struct counter_change){.metric = i,
+							.mean = is.n > 0 ? is.ns / is.n : NAN,
+							.usual = was.n > 0 ? was.ns / was.n : NAN};
 	}
 	answer_host(ret, slow, usual,
 		    usual->length_ns > 0 ? ret->blame.whole_ns / usual->length_ns : 0);
@@ -142,14 +157,16 @@ static void forget(struct gathering *g)
 	for (size_t i = 0; i < g->tracks.len; i++)
 		vec_free(&g->tracks.data[i].places);
 	for (size_t i = 0; i < g->sums.len; i++) {
-		free(g->sums.data[i].calls);
-		free(g->sums.data[i].counters);
+		vec_free(&g->sums.data[i].calls);
+		vec_free(&g->sums.data[i].counters);
 		vec_free(&g->sums.data[i].stalls);
 		vec_free(&g->sums.data[i].senders);
 		vec_free(&g->sums.data[i].disks);
 	}
 	vec_free(&g->tracks);
 	vec_free(&g->sums);
+	free(g->probes.of);
+	free(g->metrics.of);
 	free(g->asked);
 }
 
@@ -157,7 +174,11 @@ void evidence_make(struct evidence *ret, struct blame *const *each, const struct
 		   const struct timeline *t, const struct blame_world *w,
 		   const struct evidence_question *questions, size_t n)
 {
-	struct gathering g = {.t = s->tables};
+	struct gathering g = {
+		.t = s->tables,
+		.probes.of = xcalloc(s->tables->probes.len + 1, sizeof(uint32_t)),
+		.metrics.of = xcalloc(s->tables->metrics.len + 1, sizeof(uint32_t)),
+	};
 	uint32_t *track = xcalloc(n + 1, sizeof(*track)), *sums = xcalloc(n + 1, sizeof(*sums));
 	for (size_t i = 0; i < n; i++) {
 		begin(&ret[i], &questions[i], s);

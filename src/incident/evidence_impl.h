@@ -16,10 +16,18 @@ struct call_sum {
 	double own_ns, outer_n; /* of calls: by themselves; not within one of the same name */
 };
 
+typedef VEC(struct call_sum) call_sums_t;
+
+/* Of a recording's probes or metrics few come: the place in sums of each that has, from 1 on. */
+struct numbering {
+	uint32_t *of; /* by row; 0: it did not */
+	uint32_t len;
+};
+
 /* Of a question's slow stretches, or of usual ones. */
 struct sums {
-	struct call_sum *calls;	   /* by probe */
-	struct call_sum *counters; /* by metric: values, and their sum */
+	call_sums_t calls;    /* by gathering's probes */
+	call_sums_t counters; /* by its metrics: values, and their sum */
 	struct call_sum kernels;
 	VEC(struct stall_growth) stalls;   /* ns alone */
 	VEC(struct sender_growth) senders; /* likewise */
@@ -44,6 +52,7 @@ struct gathering {
 	const struct rec_tables *t;
 	VEC(struct track) tracks;
 	VEC(struct sums) sums;
+	struct numbering probes, metrics;
 	bool *asked;		 /* by thread: of a process with a track */
 	struct last_value *last; /* by metric */
 	struct own_times *own;
@@ -54,6 +63,10 @@ struct gathering {
 /* evidence.c: the first place that ends after a time; and whose sums a time's are, or NULL. */
 size_t evidence_place_after(const struct track *k, uint64_t ns);
 struct sums *evidence_sums_at(struct gathering *g, const struct track *k, uint64_t ns);
+
+/* The sum of a row, to be added to; and what it is, 0 where nothing was. */
+struct call_sum *evidence_sum_at(call_sums_t *sums, struct numbering *n, uint32_t row);
+struct call_sum evidence_sum_of(const call_sums_t *sums, const struct numbering *n, uint32_t row);
 
 /* evidence_rows.c: all that is recorded, into the sums of the stretches that it lies in. */
 void evidence_add_rows(struct gathering *g, const struct row_source *s, const struct timeline *t);

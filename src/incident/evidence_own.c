@@ -28,10 +28,11 @@ struct recents {
  * it; but collections and waits for others have their time themselves. */
 static double usual_of(const struct gathering *g, const struct track *k, const struct m_call *c)
 {
-	const struct call_sum *was = &g->sums.data[k->usual_sums].calls[c->probe];
+	const struct call_sum was =
+		evidence_sum_of(&g->sums.data[k->usual_sums].calls, &g->probes, c->probe);
 	const char *layer = strtab_get(&g->t->strings, g->t->probes.data[c->probe].layer, NULL);
-	if (was->n > 0)
-		return was->ns / was->n;
+	if (was.n > 0)
+		return was.ns / was.n;
 	return strcmp(layer, "torch") == 0 || strcmp(layer, "cuda") == 0 ? (double)c->dur_ns : NAN;
 }
 
@@ -51,8 +52,9 @@ static void count_own(struct gathering *g, uint32_t pid, const struct recent *r,
 					 : NULL;
 		if (!s)
 			continue;
-		s->calls[r->probe].own_ns += times * r->own_ns;
-		s->calls[r->probe].outer_n += times;
+		struct call_sum *of = evidence_sum_at(&s->calls, &g->probes, r->probe);
+		of->own_ns += times * r->own_ns;
+		of->outer_n += times;
 	}
 }
 
@@ -168,13 +170,15 @@ void evidence_add_own(struct evidence *ret, const uint32_t *track, const uint32_
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < ret[i].calls.len; k++) {
 			struct call_growth *c = &ret[i].calls.data[k];
-			const struct call_sum *is = &g->sums.data[sums[i]].calls[c->probe];
-			const struct call_sum *was =
-				&g->sums.data[g->tracks.data[track[i]].usual_sums].calls[c->probe];
-			double scale = was->n > 0 ? c->usual_n / was->n : 0;
-			c->own_ns = is->own_ns;
-			c->usual_own_ns = scale * was->own_ns;
-			c->outer_n = is->outer_n;
-			c->usual_outer_n = scale * was->outer_n;
+			const struct call_sum is =
+				evidence_sum_of(&g->sums.data[sums[i]].calls, &g->probes, c->probe);
+			const struct call_sum was = evidence_sum_of(
+				&g->sums.data[g->tracks.data[track[i]].usual_sums].calls,
+				&g->probes, c->probe);
+			double scale = was.n > 0 ? c->usual_n / was.n : 0;
+			c->own_ns = is.own_ns;
+			c->usual_own_ns = scale * was.own_ns;
+			c->outer_n = is.outer_n;
+			c->usual_outer_n = scale * was.outer_n;
 		}
 }

@@ -38,7 +38,8 @@ static void add_calls(void *ctx, const struct visited_rows *rows)
 								    c->start_ns + c->dur_ns)
 						 : NULL;
 			if (s)
-				add(&s->calls[c->probe], (double)c->dur_ns);
+				add(evidence_sum_at(&s->calls, &g->probes, c->probe),
+				    (double)c->dur_ns);
 		}
 	}
 }
@@ -76,7 +77,8 @@ static void add_while(struct gathering *g, const struct track *k, uint32_t metri
 		const struct place *p = &k->places.data[i];
 		uint64_t from = p->from_ns > held->from_ns ? p->from_ns : held->from_ns;
 		uint64_t to = p->to_ns < held->to_ns ? p->to_ns : held->to_ns;
-		struct call_sum *s = &g->sums.data[p->sums].counters[metric];
+		struct call_sum *s =
+			evidence_sum_at(&g->sums.data[p->sums].counters, &g->metrics, metric);
 		s->n += (double)(to - from) / 1e9;
 		s->ns += (double)(to - from) / 1e9 * value;
 	}
@@ -112,7 +114,7 @@ static void add_counter(struct gathering *g, const struct m_counter *c)
 		if (last->kind)
 			add_while(g, &g->tracks.data[k], c->metric, &held, value);
 		else if (s)
-			add(&s->counters[c->metric], value);
+			add(evidence_sum_at(&s->counters, &g->metrics, c->metric), value);
 	}
 }
 
