@@ -12,7 +12,7 @@
 #define SLICES_MOST  4000.0
 #define SLICES_LEAST 100.0
 #define SLICES_BYTES 268435456.0
-#define SUM_BYTES    24.0 /* of a probe or a metric in a slice that all come in */
+#define SUM_BYTES    24.0 /* of a probe or a metric in a slice, where all come */
 
 /* A piece of what was told before is known after so much of it, at the soonest; twice as much where
  * its cause is beside another. */

@@ -54,11 +54,14 @@ static int by_key(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
+static struct window_key *call_of(const struct episode *e, const struct window_key *k)
+{
+	return e->calls.len ? bsearch(k, e->calls.data, e->calls.len, sizeof(*k), by_key) : NULL;
+}
+
 static void call_add(struct episode *e, const struct window_key *k)
 {
-	struct window_key *at = NULL;
-	if (e->calls.len)
-		at = bsearch(k, e->calls.data, e->calls.len, sizeof(*k), by_key);
+	struct window_key *at = call_of(e, k);
 	if (at) {
 		at->calls += k->calls;
 		at->total_ns += k->total_ns;
@@ -73,9 +76,7 @@ static void call_add(struct episode *e, const struct window_key *k)
 
 static void call_take_back(struct episode *e, const struct window_key *k)
 {
-	struct window_key *at = NULL;
-	if (e->calls.len)
-		at = bsearch(k, e->calls.data, e->calls.len, sizeof(*k), by_key);
+	struct window_key *at = call_of(e, k);
 	if (!at)
 		return; /* there was no room */
 	at->calls -= k->calls < at->calls ? k->calls : at->calls;
@@ -85,8 +86,9 @@ static void call_take_back(struct episode *e, const struct window_key *k)
 	at->usual_gap_ns -= k->usual_gap_ns;
 	if (at->calls)
 		return;
-	struct window_key *end = e->calls.data + e->calls.len--;
-	memmove(at, at + 1, (size_t)(end - at - 1) * sizeof(*at));
+	e->calls.len--;
+	size_t behind = e->calls.len - (size_t)(at - e->calls.data);
+	memmove(at, at + 1, behind * sizeof(*at));
 }
 
 static struct episode *episode_open(struct episodes *all, struct series *s, const struct judged *j)

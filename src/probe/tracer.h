@@ -56,8 +56,7 @@ struct tracer_options {
 	uint32_t ring_bytes;  /* per CPU, 0 = by the number of CPUs */
 	bool wakes_reader;    /* tracer_rest ends when a ring is half full */
 	const char *btf_path; /* NULL = the running kernel's */
-	int hurry_fd; /* readable: what was to be there at the beginning is not waited for; 0: none
-		       */
+	int hurry_fd;	      /* readable: the beginning waits for no file any more; 0: none */
 	uint32_t patience;    /* tasks are held up to so many times as long as usual; 0 = 1 */
 	bool starts_targets;  /* none has begun yet: at first, what they bring may take longer */
 	bool with_empty;      /* load the empty programs too (bench/) */

@@ -123,6 +123,7 @@ static int make_targets(struct session *s, const pids_t *pids, struct err *e)
 static size_t scan_targets(struct session *s, const pids_t *pids)
 {
 	size_t alive = 0;
+	/* in a hurry one is looked at: else they would be said to have ended */
 	for (size_t i = 0; i < pids->len && !(alive && tracer_hurries(s->tracer)); i++) {
 		struct err why = {0};
 		if (pids->data[i] == getpid())

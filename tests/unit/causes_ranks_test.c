@@ -1,5 +1,5 @@
-/* causes_ranks_test.c - the cause that evidence tells where processes wait for each other, or for
- * the network. links: incident detect analyze recording base */
+/* causes_ranks_test.c - the cause where processes wait for each other, or for the network.
+ * links: incident detect analyze recording base */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -11,8 +11,13 @@
 #include "made_evidence.h"
 
 #define SLICES 12
-static void slices_of(struct evidence_question q[SLICES], struct evidence at[SLICES],
-		      struct blame_span spans[SLICES])
+static struct evidence_question q[SLICES];
+static struct evidence at[SLICES];
+static struct blame_span spans[SLICES];
+static questions_t cut;
+
+/* Of a second each, twice as long as usual; what they have more of is to be added. */
+static void make_slices(void)
 {
 	for (size_t i = 0; i < SLICES; i++) {
 		spans[i] =
@@ -24,29 +29,25 @@ static void slices_of(struct evidence_question q[SLICES], struct evidence at[SLI
 	}
 }
 
-static void free_cut(questions_t *cut, struct evidence at[SLICES])
+static void free_slices(void)
 {
 	for (size_t i = 0; i < SLICES; i++)
 		evidence_free(&at[i]);
-	for (size_t i = 0; i < cut->len; i++)
-		vec_free(&cut->data[i].slow);
-	vec_free(cut);
+	for (size_t i = 0; i < cut.len; i++)
+		vec_free(&cut.data[i].slow);
+	vec_free(&cut);
 }
 
-static void slice_has(struct evidence *at, enum blame_kind kind, double ns)
+static void slice_has(struct evidence *slice, enum blame_kind kind, double ns)
 {
-	*vec_push(&at->blame.parts) = (struct blame_part){
+	*vec_push(&slice->blame.parts) = (struct blame_part){
 		.owner = {.kind = (uint8_t)kind, .frame = BLAME_NO_FRAME}, .ns = ns};
 }
 
 static void an_incident_is_cut_where_its_cause_changes(void **state)
 {
 	(void)state;
-	struct evidence_question q[SLICES];
-	struct evidence at[SLICES];
-	struct blame_span spans[SLICES];
-	questions_t cut = {0};
-	slices_of(q, at, spans);
+	make_slices();
 	for (size_t i = 0; i < SLICES; i++) {
 		if (i == 5 || i == 6) { /* as usual */
 			at[i].blame.whole_ns = 0.51e9;
@@ -62,18 +63,14 @@ static void an_incident_is_cut_where_its_cause_changes(void **state)
 	assert_int_equal(cut.data[0].slow.len, 5);
 	assert_int_equal(cut.data[1].slow.data[0].from_ns, 7000000000ULL);
 	assert_int_equal(cut.data[1].slow.len, 5);
-	free_cut(&cut, at);
+	free_slices();
 }
 
 /* A full link, by one look at its counters in each second: measured on one of 20 Mbit/s. What few
  * seconds say of which of the network's causes it is cuts nothing; a real change does. */
 static void pieces_of_network(size_t lossy_from, size_t lossy_to, size_t n)
 {
-	struct evidence_question q[SLICES];
-	struct evidence at[SLICES];
-	struct blame_span spans[SLICES];
-	questions_t cut = {0};
-	slices_of(q, at, spans);
+	make_slices();
 	for (size_t i = 0; i < SLICES; i++) {
 		bool lossy = i >= lossy_from && i < lossy_to;
 		slice_has(&at[i], BLAME_NETWORK, 0.4e9);
@@ -85,7 +82,7 @@ static void pieces_of_network(size_t lossy_from, size_t lossy_to, size_t n)
 	}
 	diagnosis_cut(q, at, SLICES, false, &cut);
 	assert_int_equal(cut.len, n);
-	free_cut(&cut, at);
+	free_slices();
 }
 
 static void a_second_does_not_tell_the_networks_causes_apart(void **state)
@@ -95,19 +92,13 @@ static void a_second_does_not_tell_the_networks_causes_apart(void **state)
 	pieces_of_network(6, SLICES, 2);
 }
 
-/* Frees the evidence. */
-static void is_one_piece_from(size_t first, struct evidence_question q[SLICES],
-			      struct evidence at[SLICES])
+static void is_one_piece_from(size_t first)
 {
-	questions_t cut = {0};
 	diagnosis_cut(q, at, SLICES, false, &cut);
 	assert_int_equal(cut.len, 1);
 	assert_int_equal(cut.data[0].slow.len, SLICES - first);
 	assert_int_equal(cut.data[0].slow.data[0].from_ns, first * 1000000000ULL);
-	for (size_t i = 0; i < SLICES; i++)
-		evidence_free(&at[i]);
-	vec_free(&cut.data[0].slow);
-	vec_free(&cut);
+	free_slices();
 }
 
 /* What is read into a cgroup until it is full is of what comes then; a disk that was slow for long
@@ -116,11 +107,7 @@ static void what_fills_a_cgroup_is_of_its_being_full(void **state)
 {
 	(void)state;
 	for (size_t before = 1; before < 6; before += 4) {
-		struct evidence_question q[SLICES];
-		struct evidence at[SLICES];
-		struct blame_span spans[SLICES];
-		questions_t cut = {0};
-		slices_of(q, at, spans);
+		make_slices();
 		for (size_t i = 0; i < SLICES; i++) {
 			slice_has(&at[i], BLAME_FILLS, 0.45e9);
 			*vec_push(&at[i].counters) =
@@ -129,7 +116,7 @@ static void what_fills_a_cgroup_is_of_its_being_full(void **state)
 		}
 		diagnosis_cut(q, at, SLICES, false, &cut);
 		assert_int_equal(cut.len, before == 1 ? 1 : 2);
-		free_cut(&cut, at);
+		free_slices();
 	}
 }
 
@@ -137,55 +124,44 @@ static void what_fills_a_cgroup_is_of_its_being_full(void **state)
 static void what_a_cause_has_no_part_in_is_left_off_its_ends(void **state)
 {
 	(void)state;
-	struct evidence_question q[SLICES];
-	struct evidence at[SLICES];
-	struct blame_span spans[SLICES];
-	slices_of(q, at, spans);
+	make_slices();
 	for (size_t i = 0; i < SLICES; i++)
 		slice_has(&at[i], i < 2 ? BLAME_RIVAL : BLAME_COLLECTS, i < 2 ? 0.15e9 : 0.4e9);
-	is_one_piece_from(2, q, at);
+	is_one_piece_from(2);
 	/* where they took more, it is one */
-	questions_t cut = {0};
-	slices_of(q, at, spans);
+	make_slices();
 	for (size_t i = 0; i < SLICES; i++)
 		slice_has(&at[i], i < 2 ? BLAME_RIVAL : BLAME_COLLECTS, i < 2 ? 0.25e9 : 0.4e9);
 	diagnosis_cut(q, at, SLICES, false, &cut);
 	assert_int_equal(cut.len, 2);
-	free_cut(&cut, at);
+	free_slices();
 }
 
 /* It explains hardly more of each slice than usual time varies by. */
 static void a_weak_cause_begins_where_it_does(void **state)
 {
 	(void)state;
-	struct evidence_question q[SLICES];
-	struct evidence at[SLICES];
-	struct blame_span spans[SLICES];
-	slices_of(q, at, spans);
+	make_slices();
 	for (size_t i = 0; i < SLICES; i++) {
 		at[i].blame.whole_ns = i < 4 ? 0.51e9 : 0.58e9;
 		if (i >= 4)
 			slice_has(&at[i], BLAME_COLLECTS, 0.06e9);
 	}
-	is_one_piece_from(4, q, at);
+	is_one_piece_from(4);
 }
 
 /* What no cause is known of is told as well. */
 static void a_piece_may_be_unknown(void **state)
 {
 	(void)state;
-	struct evidence_question q[SLICES];
-	struct evidence at[SLICES];
-	struct blame_span spans[SLICES];
-	questions_t cut = {0};
-	slices_of(q, at, spans);
+	make_slices();
 	for (size_t i = 0; i < SLICES; i++)
 		slice_has(&at[i], i < 4 ? BLAME_COLLECTS : BLAME_OTHER, 0.5e9);
 	diagnosis_cut(q, at, SLICES, false, &cut);
 	assert_int_equal(cut.len, 2);
 	assert_int_equal(cut.data[0].slow.len, 4);
 	assert_int_equal(cut.data[1].slow.len, SLICES - 4);
-	free_cut(&cut, at);
+	free_slices();
 }
 
 /* Plain time: the first and the last second are slow in part, and said to be as slow as the rest.
@@ -194,11 +170,7 @@ static void ends_of_plain_time_say_little(void **state)
 {
 	(void)state;
 	for (int by_steps = 0; by_steps < 2; by_steps++) {
-		struct evidence_question q[SLICES];
-		struct evidence at[SLICES];
-		struct blame_span spans[SLICES];
-		questions_t cut = {0};
-		slices_of(q, at, spans);
+		make_slices();
 		for (size_t i = 0; i < SLICES; i++) {
 			bool end = !i || i == SLICES - 1;
 			slice_has(&at[i], end ? BLAME_SPREAD : BLAME_STOPPED, end ? 0.9e9 : 0.5e9);
@@ -206,23 +178,18 @@ static void ends_of_plain_time_say_little(void **state)
 		}
 		diagnosis_cut(q, at, SLICES, false, &cut);
 		assert_int_equal(cut.len, by_steps ? 3 : 1);
-		free_cut(&cut, at);
+		free_slices();
 	}
 }
 
 static void without_any_cause_it_stays_whole(void **state)
 {
 	(void)state;
-	struct evidence_question q[SLICES];
-	struct evidence at[SLICES];
-	struct blame_span spans[SLICES];
-	questions_t cut = {0};
-	slices_of(q, at, spans);
+	make_slices();
 	diagnosis_cut(q, at, SLICES, false, &cut);
 	assert_int_equal(cut.len, 1);
 	assert_int_equal(cut.data[0].slow.len, SLICES);
-	vec_free(&cut.data[0].slow);
-	vec_free(&cut);
+	free_slices();
 }
 
 int main(void)
