@@ -107,6 +107,9 @@ WORKLOADS = {w.name: w for w in (
                 "2 workers", "llama_trainer", LOADER, cpus=2),
     of_packages("peft_gpu", (*TRAINER, "peft"), "the same, adapters of PEFT alone",
                 "llama_trainer", LOADER, cpus=2, arguments=("--lora",)),
+    of_packages("peft_wide", (*TRAINER, "peft"), "the same, wide: the GPU has more to do than the "
+                "host", "llama_trainer", LOADER, cpus=2, arguments=("--lora", "--wide"),
+                chiefly=("gpu_contention", "gpu_slow", "pcie")),
     of_packages("trainer_cpu", TRAINER, "the same on the CPU, without workers", "llama_trainer",
                 gpus=0),
     of_packages("lightning_gpu", LIGHTNING, "Lightning's Trainer, a timm "

@@ -2,8 +2,9 @@
 """llama_trainer.py - Hugging Face's Trainer teaches a small Llama of random weights on texts of all
 lengths, padded to the longest of a batch: gradients of two batches are added up, every 100 steps
 there are an evaluation of 6 batches and a checkpoint. On the GPU two workers make the batches.
-With --lora only adapters of PEFT are trained. The log has each step's tokens, padding included. The
-script is ours and is what the package's users write."""
+With --lora only adapters of PEFT are trained. With --wide the GPU has more to do than the host: the
+same layers 16 times as wide, larger batches of longer texts. The log has each step's tokens, padding
+included. The script is ours and is what the package's users write."""
 
 import dataclasses
 import os
@@ -15,8 +16,10 @@ CPU = {"hidden_size": 64, "intermediate_size": 172, "num_hidden_layers": 2,
        "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 512}
 GPU = {"hidden_size": 256, "intermediate_size": 688, "num_hidden_layers": 4,
        "num_attention_heads": 8, "num_key_value_heads": 8, "vocab_size": 4096}
-LENGTHS = {"cpu": (8, 48), "cuda": (16, 128)}
-BATCH = {"cpu": 4, "cuda": 8}
+WIDE = dict(GPU, hidden_size=4096, intermediate_size=11008, num_attention_heads=32,
+            num_key_value_heads=32)
+# sizes of the model, lengths of texts, texts of a batch
+KINDS = {"cpu": (CPU, (8, 48), 4), "cuda": (GPU, (16, 128), 8), "wide": (WIDE, (64, 256), 32)}
 
 
 def texts_of(torch, count, words, lengths, seed):
@@ -45,10 +48,10 @@ def padded(texts):
             "labels": ids.masked_fill(mask == 0, -100)}
 
 
-def arguments(transformers, program, workers):
+def arguments(transformers, program, batch, workers):
     """Of the Trainer, by the names that its version has for them."""
     known = {f.name for f in dataclasses.fields(transformers.TrainingArguments)}
-    batch, cpu = BATCH[program.device], program.device == "cpu"
+    cpu = program.device == "cpu"
     wanted = {
         "output_dir": program.scratch + "/out", "per_device_train_batch_size": batch,
         "per_device_eval_batch_size": batch, "gradient_accumulation_steps": ADDED_UP,
@@ -64,15 +67,14 @@ def arguments(transformers, program, workers):
     return transformers.TrainingArguments(**{k: v for k, v in wanted.items() if k in known})
 
 
-def model_of(transformers, program, lora):
-    sizes = GPU if program.device == "cuda" else CPU
+def model_of(transformers, sizes, lora):
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(
         max_position_embeddings=256, use_cache=False, pad_token_id=0, **sizes))
     if lora:
         import peft
         model = peft.get_peft_model(model, peft.LoraConfig(
             r=8, lora_alpha=16, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM"))
-    return model, sizes["vocab_size"]
+    return model
 
 
 def told(transformers, program, tokens):
@@ -115,15 +117,16 @@ def main():
     import transformers
     workers = 2 if program.device == "cuda" else 0
     transformers.set_seed(program.seed)
-    program.model, words = model_of(transformers, program, lora)
-    kinds = [texts_of(torch, count, words, LENGTHS[program.device], program.seed + i)
+    sizes, lengths, batch = KINDS["wide" if "--wide" in outside.sys.argv else program.device]
+    program.model = model_of(transformers, sizes, lora)
+    kinds = [texts_of(torch, count, sizes["vocab_size"], lengths, program.seed + i)
              for i, count in enumerate((TEXTS, HELD_OUT))]
     if workers:
-        program.slow_reads(kinds[0], BATCH[program.device] * ADDED_UP, workers)
+        program.slow_reads(kinds[0], batch * ADDED_UP, workers)
     tokens = count_tokens(program, transformers.Trainer)
     with program.running():
         transformers.Trainer(
-            model=program.model, args=arguments(transformers, program, workers),
+            model=program.model, args=arguments(transformers, program, batch, workers),
             train_dataset=kinds[0](), eval_dataset=kinds[1](), data_collator=padded,
             callbacks=[told(transformers, program, tokens)]).train()
 
