@@ -184,7 +184,8 @@ void explain_row(struct explained *ret, const struct model_mixture *m, enum dete
 		size_t f = feature_of(layer, m->names[c]);
 		if (f == SIZE_MAX)
 			continue;
-		ret->shares[f] = whole > 0 ? parts[c] / whole : 0;
+		/* what is not known stands for what is usual, not for the component's mean */
+		ret->shares[f] = whole > 0 && isfinite(x[f]) ? parts[c] / whole : 0;
 		ret->usual[f] = m->centre[c] + mean[c] * m->scale[c];
 	}
 	ret->better = (lower > sum / 2 || saves_time(ret, layer, x)) &&

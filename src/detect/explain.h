@@ -13,7 +13,7 @@ struct explained {
 	bool better;
 	double distance_score; /* -log density also where it is better */
 	/* By feature of the layer: its part in the distance from the component that is nearest, 0
-	 * of what is no column. They add up to at most 1. */
+	 * of what is no column or not known. They add up to at most 1. */
 	double shares[FEATURES_MOST];
 	double usual[FEATURES_MOST]; /* the nearest component's value, in the feature's unit */
 };

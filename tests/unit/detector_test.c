@@ -753,6 +753,20 @@ static void layers_share_the_alarms(void **state)
 			      told_of[sharing[1]], told_of[sharing[2]], asked);
 }
 
+/* The second of that number, of which two features are known. */
+static struct feature_row row_of_two(size_t i, uint64_t *seed)
+{
+	struct feature_row ret = {.start_ns = i * SIM_SECOND,
+				  .end_ns = (i + 1) * SIM_SECOND,
+				  .layer = DETECT_TORCH,
+				  .pid = 1,
+				  .gpu = -1,
+				  .regime = 1};
+	for (size_t f = 0; f < FEATURES_MOST; f++)
+		ret.x[f] = f < 2 ? 0.05 * random_normal(seed) : NAN;
+	return ret;
+}
+
 /* A tenth of the rows is far out: p of such a row, by the mixture that is made of them. */
 static double p_of_far_row(bool scattered)
 {
@@ -765,14 +779,7 @@ static double p_of_far_row(bool scattered)
 	uint64_t seed = 3;
 	for (size_t i = 0; i < ROWS; i++) {
 		bool far = scattered ? i % 10 == 5 : i >= 200 && i < 230;
-		rows[i] = (struct feature_row){.start_ns = i * SIM_SECOND,
-					       .end_ns = (i + 1) * SIM_SECOND,
-					       .layer = DETECT_TORCH,
-					       .pid = 1,
-					       .gpu = -1,
-					       .regime = 1};
-		for (size_t f = 0; f < FEATURES_MOST; f++)
-			rows[i].x[f] = f < 2 ? 0.05 * random_normal(&seed) : NAN;
+		rows[i] = row_of_two(i, &seed);
 		rows[i].x[0] += far ? 1 : 0;
 	}
 	struct feature_row row = rows[205];
@@ -784,6 +791,33 @@ static double p_of_far_row(bool scattered)
 	learn_mixture_free(&m);
 	free(rows);
 	return p;
+}
+
+/* Its place in the distance is that of what is usual, which no component need be near. */
+static void what_is_not_known_explains_nothing(void **state)
+{
+	enum { ROWS = 300 };
+	(void)state;
+	struct feature_row *rows = xcalloc(ROWS, sizeof(*rows));
+	struct learn_mixture_options o = {.seed = 1, .components = 2};
+	struct model_mixture m = {0};
+	struct explained x;
+	struct err e = {0};
+	uint64_t seed = 3;
+	for (size_t i = 0; i < ROWS; i++) {
+		rows[i] = row_of_two(i, &seed);
+		for (size_t f = 0; f < 2; f++)
+			rows[i].x[f] += i % 2 ? 3 : 0;
+	}
+	struct feature_row row = rows[1];
+	row.x[0] = 3.3;
+	row.x[1] = NAN;
+	assert_int_equal(learn_mixture(&m, DETECT_TORCH, rows, ROWS, &o, &e), 0);
+	explain_row(&x, &m, DETECT_TORCH, row.x);
+	assert_true(x.shares[0] > 0);
+	assert_true(x.shares[1] == 0);
+	learn_mixture_free(&m);
+	free(rows);
 }
 
 /* What lasts is a fault; what comes back for a row each time is normal, though as many rows are. */
@@ -800,6 +834,7 @@ int main(void)
 		cmocka_unit_test(faults_are_found),
 		cmocka_unit_test(named_layers_are_judged),
 		cmocka_unit_test(scattered_rows_are_no_fault),
+		cmocka_unit_test(what_is_not_known_explains_nothing),
 		cmocka_unit_test(streams_and_files_tell_the_same),
 		cmocka_unit_test(events_are_marked),
 		cmocka_unit_test(events_of_the_warmup_are_not),
