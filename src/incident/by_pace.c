@@ -27,17 +27,24 @@ bool by_pace_tells(const struct model *m, enum detect_layer layer)
 	return layer >= DETECT_NAMED;
 }
 
-/* Of a process that makes no calls any more counters are all that tell. */
+/* Of a process that makes no calls any more counters are all that tell, unless it is a helper that
+ * rests while who has started it goes on. */
+static bool counters_are_all(const struct detector *d, const struct feature_row *row, uint32_t pid)
+{
+	double before, now = job_pace_at(&d->job.paces, pid, row, &before);
+	uint32_t parent = windows_parent_of(d->windows, pid);
+	return layer_has_counters(row->layer) && !(now > 0) && !(before > 0) &&
+	       !(parent && job_goes_on(&d->job.paces, parent, row));
+}
+
 enum by_pace by_pace_of(const struct detector *d, const struct feature_row *row,
 			const struct judgement *judged)
 {
-	double before, now;
 	uint32_t pid = row->pid ? row->pid : row->gpu_pid;
 	if (d->model->without & WITHOUT_PACE || !job_has_pace(&d->job.paces, pid) ||
 	    by_pace_calls_failed(row, judged))
 		return BY_ITSELF;
-	now = job_pace_at(&d->job.paces, pid, row, &before);
-	if (layer_has_counters(row->layer) && !(now > 0) && !(before > 0))
+	if (counters_are_all(d, row, pid))
 		return BY_ITSELF;
 	bool own = row->pace > 0 && !row->parents_pace && layer_has_calls(row->layer);
 	if (own && by_pace_tells(d->model, row->layer))

@@ -85,6 +85,12 @@ double job_pace_at(const struct job_paces *all, uint32_t pid, const struct featu
 	return row->layer == DETECT_STEP ? p->now : row->pace;
 }
 
+bool job_goes_on(const struct job_paces *all, uint32_t pid, const struct feature_row *row)
+{
+	const struct job_pace *p = job_pace_of(all, pid);
+	return p && p->now > 0 && p->end_ns + all->window_ns >= row->end_ns;
+}
+
 bool job_is_helper(const struct job_paces *all, uint32_t pid)
 {
 	const struct job_pace *p = job_pace_of(all, pid);

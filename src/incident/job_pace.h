@@ -41,6 +41,8 @@ struct job_pace *job_pace_of(const struct job_paces *all, uint32_t pid);
 /* The pace of a row's window, and of the one before; 0 unknown. */
 double job_pace_at(const struct job_paces *all, uint32_t pid, const struct feature_row *row,
 		   double *ret_before);
+/* Whether it had one in the row's window or the one before, as far as those were met. */
+bool job_goes_on(const struct job_paces *all, uint32_t pid, const struct feature_row *row);
 /* Whether it has none of its own, as loaders have: in most of its windows. */
 bool job_is_helper(const struct job_paces *all, uint32_t pid);
 /* Whether the process ever had one. */

@@ -449,6 +449,33 @@ static void what_has_no_pace(void **state)
 	assert_int_equal(anomalies_of(DETECT_HOST, PID), 1);
 }
 
+/* A helper that rests, with odd counters: while who has started it goes on it is none of the job's
+ * losses, however long that goes; where that one makes no calls any more either, counters tell. */
+static void a_helper_that_rests(void **state)
+{
+	enum { USUALLY = 40, ODD = 10 };
+	(void)state;
+	for (int stuck = 0; stuck < 2; stuck++) {
+		start(false);
+		detector_process(detector, &(struct m_process){.pid = CHILD, .parent_pid = PID});
+		for (int i = 0; i < USUALLY + ODD; i++, second++) {
+			struct feature_row own = rare_row(DETECT_TORCH, PID, USUAL);
+			struct feature_row child = rare_row(DETECT_TORCH, CHILD, USUAL);
+			struct feature_row host =
+				rare_row(DETECT_HOST, CHILD, i < USUALLY ? USUAL : RARE);
+			own.pace = child.pace = 1;
+			child.parents_pace = true;
+			if (i < USUALLY || !stuck)
+				give(&own);
+			if (i < USUALLY)
+				give(&child);
+			give(&host);
+		}
+		stop();
+		assert_int_equal(anomalies_of(DETECT_HOST, CHILD), stuck);
+	}
+}
+
 static size_t found_losing(double lost_s, double least_effect)
 {
 	options.least_effect = least_effect;
@@ -511,6 +538,7 @@ int main(void)
 		T(helpers_are_judged_among_themselves),
 		T(a_helper_that_is_none_any_more),
 		T(what_has_no_pace),
+		T(a_helper_that_rests),
 		T(what_has_no_pace_and_costs_nothing),
 		T(steps_of_work_that_nobody_knows),
 		T(a_jump_begins_another_incident),
