@@ -12,6 +12,8 @@
 
 /* A stack of a wait is taken as it ends. */
 #define STACK_NEAR_NS 100000
+/* What is saved is synced soon after. */
+#define SYNC_AFTER_NS 500000000
 
 /* Of a wait: its end, its length, where, and whether that is the GPU's driver. */
 struct waited_in {
@@ -480,14 +482,18 @@ static void add_time(frame_times *all, uint32_t frame, uint64_t ns)
 	*vec_push(all) = (struct frame_time){frame, ns};
 }
 
-uint32_t blame_saving_frame(const struct blame_world *w, const struct blame_span *spans, size_t n)
+/* Of samples of the stretches, and of so long before each. */
+static uint32_t saving_frame(const struct blame_world *w, const struct blame_span *spans, size_t n,
+			     uint64_t before_ns)
 {
 	frame_times all = {0};
 	struct frame_time top = {BLAME_NO_FRAME, 0};
 	for (size_t i = 0; i < n; i++) {
 		size_t len;
 		const struct blame_sample *s = blame_samples_of(w, spans[i].thread, &len);
-		for (size_t k = blame_sample_from(s, len, spans[i].from_ns);
+		uint64_t from_ns = spans[i].from_ns;
+		from_ns -= from_ns < before_ns ? from_ns : before_ns;
+		for (size_t k = blame_sample_from(s, len, from_ns);
 		     k < len && s[k].time_ns < spans[i].to_ns; k++)
 			if (s[k].kind == BLAME_SAVES && s[k].own != BLAME_NO_FRAME)
 				add_time(&all, s[k].own, s[k].weight_ns);
@@ -497,6 +503,12 @@ uint32_t blame_saving_frame(const struct blame_world *w, const struct blame_span
 			top = all.data[i];
 	vec_free(&all);
 	return top.frame;
+}
+
+uint32_t blame_saving_frame(const struct blame_world *w, const struct blame_span *spans, size_t n)
+{
+	uint32_t ret = saving_frame(w, spans, n, 0);
+	return ret == BLAME_NO_FRAME ? saving_frame(w, spans, n, SYNC_AFTER_NS) : ret;
 }
 
 void blame_thread_times(const struct blame_world *w, uint32_t thread, uint64_t *ret_first_ns,

@@ -32,6 +32,7 @@
 #define GIL_OF_OWN	0.02 /* of waits for its own threads: waits for one that ran Python */
 #define SAMPLED_OF_OWN	0.1  /* likewise: one was seen in Python; most are too short for it */
 #define SAVES_SHARE	0.2  /* of waits for what was written: such are a checkpoint's */
+#define OWN_BYTES	0.5  /* of what disks did beyond usual: it is the job that has them busy */
 #define GONE_SHARE	0.3  /* of the usual time: what was done before is not done now */
 
 /* ---- calls ---- */
@@ -250,11 +251,26 @@ static double mem_bandwidth(const struct evidence *e)
 	return GENERAL * (causes_part_sum(e, owner_is_spread) - cpu_slow_part(e, owner_is_spread));
 }
 
+static bool has_disks_busy(const struct evidence *e)
+{
+	double own = 0, all = 0;
+	for (size_t i = 0; i < e->disks.len; i++) {
+		const struct disk_growth *d = &e->disks.data[i];
+		double more = fmax(0, d->bytes - d->usual_bytes);
+		all += more;
+		own += evidence_has_process(e, d->pid) ? more : 0;
+	}
+	return own > OWN_BYTES * all;
+}
+
+/* To write into memory takes little, to wait for the disk then much more: it is slow where somebody
+ * else has it busy. */
 static double checkpoint(const struct evidence *e)
 {
 	double saves = causes_part_sum(e, owner_is_save),
 	       writes = causes_part_sum(e, owner_is_write);
-	return saves > SAVES_SHARE * writes ? saves + writes : 0;
+	bool saved = e->saving_frame != BLAME_NO_FRAME && has_disks_busy(e);
+	return saved || saves > SAVES_SHARE * writes ? saves + writes : 0;
 }
 
 static double disk(const struct evidence *e)

@@ -252,6 +252,22 @@ static void data_checkpoints_collections(void **state)
 	is(CAUSE_STOPPED);
 }
 
+/* A file that is saved and synced: the sync takes far longer, and the disk does what the job asks
+ * for. Where somebody else writes more, that is why. */
+static void a_checkpoint_that_is_synced(void **state)
+{
+	(void)state;
+	*vec_push(&tables.processes) = (struct m_process){.pid = e.pid};
+	part(BLAME_WRITE, VIA_ITSELF, 500, 0);
+	is(CAUSE_DISK);
+	*vec_push(&e.disks) = (struct disk_growth){.pid = e.pid, .bytes = 3e9, .usual_bytes = 1e6};
+	is(CAUSE_DISK);
+	e.saving_frame = 4;
+	is(CAUSE_CHECKPOINT);
+	*vec_push(&e.disks) = (struct disk_growth){.pid = 78, .bytes = 4e9};
+	is(CAUSE_DISK);
+}
+
 static void the_gpu_and_who_else_is_on_it(void **state)
 {
 	(void)state;
@@ -577,6 +593,7 @@ int main(void)
 		T(all_calls_longer_alike),
 		T(calls_that_wait_for_the_gpu_are_the_gpus),
 		T(data_checkpoints_collections),
+		T(a_checkpoint_that_is_synced),
 		T(the_gpu_and_who_else_is_on_it),
 		T(devices_are_named),
 		T(whose_packets_they_are),
