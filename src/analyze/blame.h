@@ -110,8 +110,8 @@ void blame_world_forget_wakers(struct blame_world *w);
 /* The thread of a process with the most samples within a time; UINT32_MAX: it has none. */
 uint32_t blame_busiest(const struct blame_world *w, uint32_t pid, uint64_t from_ns, uint64_t to_ns);
 
-/* The frame of the job's own Python code from which checkpoints were written most in n stretches, by
- * samples; of none in them, just before them: the wait for the disk may be of the step after.
+/* The frame of the job's own Python code from which checkpoints were written most in n stretches,
+ * by samples; of none in them, just before them: the wait for the disk may be of the step after.
  * BLAME_NO_FRAME: none. */
 uint32_t blame_saving_frame(const struct blame_world *w, const struct blame_span *spans, size_t n);
 
