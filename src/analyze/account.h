@@ -16,7 +16,7 @@
 enum account_owner {
 	ACCOUNT_PYTHON,	   /* running: the interpreter, and Python's own types */
 	ACCOUNT_IMPORT,	   /* running: importing Python modules */
-	ACCOUNT_COMPILE,   /* running: a compiler of PyTorch, Triton or JAX */
+	ACCOUNT_COMPILE,   /* running: a compiler of PyTorch, Triton, JAX, numba or CUDA */
 	ACCOUNT_OPERATORS, /* running: PyTorch's libraries */
 	ACCOUNT_MPI,	   /* running: MPI's library, which polls for other ranks */
 	ACCOUNT_NATIVE,	   /* running: other native code */

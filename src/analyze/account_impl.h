@@ -70,6 +70,8 @@ void account_read_samples(struct accounting *a, const struct row_source *s);
 void account_split(uint64_t ns[static ACCOUNT_OWNERS], const uint32_t samples[static ACCOUNT_RUNS],
 		   uint64_t all);
 
+/* Whether a frame is of a compiler: of PyTorch, Triton, JAX, numba, or CUDA's. */
+bool account_is_compile(const struct rec_tables *t, const struct m_frame *f);
 enum account_owner account_owner_of_stack(const struct rec_tables *t, uint32_t stack);
 
 /* account.c: whose a wait is, by who ended it; ACCOUNT_COMPILERS is told by compiles. */

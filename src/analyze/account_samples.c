@@ -33,17 +33,27 @@ static bool ends(const char *s, const char *with)
 	return n >= m && !strcmp(s + n - m, with);
 }
 
-/* torch.compile, Triton and JAX at work, as opposed to what they compiled. */
-static bool is_compile(const struct rec_tables *t, const struct m_frame *f)
+/* CUDA's compilers: of C++, and of PTX, within the driver or beside it. */
+static bool is_nvidias_compiler(const char *library)
+{
+	return starts(library, "libnvrtc") || starts(library, "libnvJitLink") ||
+	       starts(library, "libnvvm") || starts(library, "libnvidia-ptxjitcompiler") ||
+	       starts(library, "libnvptxcompiler");
+}
+
+/* torch.compile, Triton, JAX, numba and CUDA's at work, as opposed to what they compiled. */
+bool account_is_compile(const struct rec_tables *t, const struct m_frame *f)
 {
 	const char *file = strtab_get(&t->strings, f->file, NULL);
 	const char *name = strtab_get(&t->strings, f->name, NULL);
+	if (f->kind == FRAME_NATIVE)
+		return is_nvidias_compiler(base_name(t, f->library));
 	if (f->kind != FRAME_PYTHON || !strcmp(name, "<module>"))
 		return false;
 	return ends(file, "torch/_dynamo/convert_frame.py") ||
 	       (ends(file, "torch/_inductor/compile_fx.py") && strstr(name, "compile")) ||
 	       (ends(file, "triton/compiler/compiler.py") && !strcmp(name, "compile")) ||
-	       ends(file, "jax/_src/compiler.py");
+	       ends(file, "jax/_src/compiler.py") || ends(file, "numba/core/compiler.py");
 }
 
 static bool is_torch(const struct rec_tables *t, const struct m_frame *f)
@@ -76,7 +86,7 @@ enum account_owner account_owner_of_stack(const struct rec_tables *t, uint32_t s
 		const struct m_frame *f = &t->frames.data[t->stacks.data[stack].frame];
 		if (is_import(t, f))
 			return ACCOUNT_IMPORT;
-		if (is_compile(t, f))
+		if (account_is_compile(t, f))
 			return ACCOUNT_COMPILE;
 		if (is_mpi(t, f))
 			return ACCOUNT_MPI;

@@ -25,6 +25,7 @@ enum blame_kind {
 	BLAME_RUNS,	   /* ran */
 	BLAME_SPREAD,	   /* ran, and everything that it ran took longer alike */
 	BLAME_COLLECTS,	   /* ran Python's collector of garbage */
+	BLAME_COMPILES,	   /* ran a compiler, of what is to run next */
 	BLAME_SAVES,	   /* wrote a checkpoint, in calls that do, on the CPU or off */
 	BLAME_FAULTS,	   /* ran in the kernel, which gave it pages of memory, or took them back */
 	BLAME_FILLS,	   /* ran in the kernel, which put pages of files into memory */

@@ -21,7 +21,7 @@ struct blame_sample {
 	uint32_t thread;
 	uint32_t frame;
 	uint32_t own; /* the innermost frame of the job's own Python code; or none */
-	uint8_t kind; /* BLAME_RUNS, BLAME_SAVES, BLAME_FAULTS, BLAME_FILLS */
+	uint8_t kind; /* BLAME_RUNS, BLAME_COMPILES, BLAME_SAVES, BLAME_FAULTS, BLAME_FILLS */
 	uint8_t runs; /* enum account_owner: what of the thread's time it is of */
 	bool loads;   /* within PyTorch's loader of data */
 	bool fills;   /* the kernel puts pages of files into memory */

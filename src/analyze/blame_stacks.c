@@ -133,12 +133,46 @@ static uint32_t own_frame_of(const struct rec_tables *t, uint32_t stack)
 	return BLAME_NO_FRAME;
 }
 
+static bool is_of_compiler(const char *file)
+{
+	static const char *const parts[] = {
+		"/torch/_dynamo/", "/torch/_inductor/", "/torch/_functorch/", "/triton/", "/jax/",
+		"/numba/"};
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (strstr(file, parts[i]))
+			return true;
+	return false;
+}
+
+/* What it was compiled for: the innermost Python code that called the compiler; where there is
+ * none, the compiler's own. */
+static uint32_t compiled_for(const struct rec_tables *t, uint32_t stack)
+{
+	uint32_t ret = BLAME_NO_FRAME;
+	for (uint32_t s = stack; s; s = t->stacks.data[s].parent) {
+		uint32_t frame = t->stacks.data[s].frame;
+		const struct m_frame *f = &t->frames.data[frame];
+		bool python = f->kind == FRAME_PYTHON;
+		if (account_is_compile(t, f) ||
+		    (python && is_of_compiler(strtab_get(&t->strings, f->file, NULL))))
+			ret = BLAME_NO_FRAME;
+		else if (python && f->line && ret == BLAME_NO_FRAME)
+			ret = frame;
+	}
+	return ret == BLAME_NO_FRAME ? blame_frame_of_stack(t, stack) : ret;
+}
+
 struct blame_sample blame_sample_of_stack(const struct rec_tables *t, uint32_t stack)
 {
-	return (struct blame_sample){.frame = blame_frame_of_stack(t, stack),
-				     .own = own_frame_of(t, stack),
-				     .loads = is_in_loader(t, stack),
-				     .fills = fills_pages(t, stack),
-				     .kind = kind_of_stack(t, stack),
-				     .runs = (uint8_t)account_owner_of_stack(t, stack)};
+	struct blame_sample ret = {.frame = blame_frame_of_stack(t, stack),
+				   .own = own_frame_of(t, stack),
+				   .loads = is_in_loader(t, stack),
+				   .fills = fills_pages(t, stack),
+				   .kind = kind_of_stack(t, stack),
+				   .runs = (uint8_t)account_owner_of_stack(t, stack)};
+	if (ret.runs == ACCOUNT_COMPILE && ret.kind != BLAME_SAVES) {
+		ret.kind = BLAME_COMPILES;
+		ret.frame = compiled_for(t, stack);
+	}
+	return ret;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/account_impl.h"
 #include "analyze/blame_impl.h"
 #include "analyze/gpu_gaps.h"
 #include "analyze/programs.h"
@@ -33,6 +34,7 @@ struct loading {
 	struct stack_facts *facts;    /* by stack: many samples have the same */
 	VEC(struct waited_in) places; /* by thread, then time */
 	struct map64 thread_of;	      /* tid -> thread */
+	struct map64 compilers;	      /* processes whose program is one */
 };
 
 /* ---- waits ---- */
@@ -92,6 +94,22 @@ static const struct blame_sample *facts_of(const struct loading *l, uint32_t sta
 	return &f->of;
 }
 
+static void find_compilers(struct loading *l)
+{
+	const struct rec_tables *t = l->w->t;
+	for (size_t i = 0; i < t->processes.len; i++) {
+		const struct m_process *p = &t->processes.data[i];
+		if (account_is_compiler(account_program(t, p)))
+			map64_set(&l->compilers, p->pid, 1);
+	}
+}
+
+static bool is_of_compiler(const struct loading *l, uint32_t thread)
+{
+	uint64_t unused;
+	return map64_get(&l->compilers, l->w->t->threads.data[thread].pid, &unused);
+}
+
 static void add_samples(void *ctx, const struct visited_rows *rows)
 {
 	struct loading *l = ctx;
@@ -107,6 +125,10 @@ static void add_samples(void *ctx, const struct visited_rows *rows)
 			s.time_ns = m->time_ns;
 			s.weight_ns = m->weight_ns;
 			s.thread = m->thread;
+			if (is_of_compiler(l, m->thread)) {
+				s.kind = BLAME_COMPILES;
+				s.frame = BLAME_NO_FRAME;
+			}
 			*vec_push(&l->w->samples) = s;
 		}
 	}
@@ -358,9 +380,11 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 		if (!process_is_own(w->t, &w->t->processes.data[i]))
 			map64_set(&w->job, w->t->processes.data[i].pid, 1);
 	l.facts = xcalloc(w->t->stacks.len + 1, sizeof(*l.facts));
+	find_compilers(&l);
 	rows_read(s, ROW_WAIT, add_waits, &l);
 	rows_read(s, ROW_SAMPLE, add_samples, &l);
 	free(l.facts);
+	map64_free(&l.compilers);
 	if (w->waits.len)
 		qsort(w->waits.data, w->waits.len, sizeof(*w->waits.data), by_thread);
 	if (w->samples.len)

@@ -72,6 +72,10 @@ static const struct cause_text texts[CAUSE_COUNT] = {
 		{"the CPUs themselves ran slower: shared cores, or a lower clock",
 		 "Other machines or programs had the other hyperthreads of its cores, or "
 		 "the clock was held down: ask for whole cores, or move the job."},
+	[CAUSE_COMPILATION] =
+		{"code was compiled while the job waited",
+		 "Let it meet all its shapes before it counts (warm up), pad to a few of them, and "
+		 "keep what was compiled (TORCHINDUCTOR_CACHE_DIR, jax_compilation_cache_dir)."},
 	[CAUSE_INTERRUPTS] = {"interrupts took the job's CPUs",
 			      "Move the interrupts (irqbalance, /proc/irq/N/smp_affinity) or the "
 			      "job to other CPUs."},
@@ -196,6 +200,7 @@ static const char *kind_words(uint8_t kind)
 		[BLAME_RUNS] = "ran",
 		[BLAME_SPREAD] = "ran all its code slower alike",
 		[BLAME_COLLECTS] = "collected garbage",
+		[BLAME_COMPILES] = "compiled code",
 		[BLAME_SAVES] = "wrote a checkpoint",
 		[BLAME_FAULTS] = "got pages of memory from the kernel",
 		[BLAME_FILLS] = "read files into memory",

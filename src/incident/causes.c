@@ -284,6 +284,11 @@ static double data_loader(const struct evidence *e)
 	return causes_part_sum(e, owner_is_data);
 }
 
+static double compilation(const struct evidence *e)
+{
+	return causes_part_sum(e, owner_is_compiler);
+}
+
 static double python_gc(const struct evidence *e)
 {
 	return causes_part_sum(e, owner_is_collector);
@@ -579,6 +584,7 @@ static double (*const rules[CAUSE_COUNT])(const struct evidence *e) = {
 	[CAUSE_SLOW_CALL] = slow_call,
 	[CAUSE_NUMA] = numa,
 	[CAUSE_CPU_SLOW] = cpu_slow,
+	[CAUSE_COMPILATION] = compilation,
 };
 
 /* ---- the choice ---- */

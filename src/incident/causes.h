@@ -40,7 +40,8 @@
 	X(OTHER_WORK, other_work)                                                                  \
 	X(SLOW_CALL, slow_call)                                                                    \
 	X(NUMA, numa)                                                                              \
-	X(CPU_SLOW, cpu_slow)
+	X(CPU_SLOW, cpu_slow)                                                                      \
+	X(COMPILATION, compilation)
 
 enum cause {
 #define X(NAME, name) CAUSE_##NAME,

@@ -16,9 +16,15 @@ static bool names_line(enum cause c)
 	static const bool those[CAUSE_COUNT] = {
 		[CAUSE_PYTHON_GIL] = true,  [CAUSE_PYTHON_GC] = true,	[CAUSE_SLOW_CODE] = true,
 		[CAUSE_DATA_LOADER] = true, [CAUSE_ALLOC_CHURN] = true, [CAUSE_LAUNCH_BOUND] = true,
-		[CAUSE_EXCESS_SYNC] = true,
+		[CAUSE_EXCESS_SYNC] = true, [CAUSE_COMPILATION] = true,
 	};
 	return those[c];
+}
+
+/* Its own thread's: of others the compiler's function may be all that is known. */
+static bool owner_compiles_itself(const struct blame_owner *o)
+{
+	return owner_is_compiler(o) && o->via == VIA_ITSELF && o->frame != BLAME_NO_FRAME;
 }
 
 static void by_line(struct culprit *ret, enum cause c, const struct evidence *e)
@@ -27,12 +33,14 @@ static void by_line(struct culprit *ret, enum cause c, const struct evidence *e)
 						  : c == CAUSE_PYTHON_GC   ? owner_is_collector
 						  : c == CAUSE_DATA_LOADER ? owner_is_data
 						  : c == CAUSE_ALLOC_CHURN ? owner_is_memory
+						  : c == CAUSE_COMPILATION ? owner_compiles_itself
 									   : owner_is_line;
 	const struct blame_part *p = causes_top_part(e, is);
 	if (!p || p->owner.frame == BLAME_NO_FRAME)
-		p = c == CAUSE_ALLOC_CHURN  ? causes_top_part(e, owner_is_line)
-		    : c == CAUSE_PYTHON_GIL ? causes_top_part(e, owner_is_own_python)
-					    : NULL;
+		p = c == CAUSE_ALLOC_CHURN   ? causes_top_part(e, owner_is_line)
+		    : c == CAUSE_PYTHON_GIL  ? causes_top_part(e, owner_is_own_python)
+		    : c == CAUSE_COMPILATION ? causes_top_part(e, owner_is_compiler)
+					     : NULL;
 	if (!p || p->owner.frame == BLAME_NO_FRAME)
 		return;
 	ret->kind = CULPRIT_LINE;

@@ -64,7 +64,7 @@ bool owner_is_ready(const struct blame_owner *o)
 
 bool owner_is_data(const struct blame_owner *o)
 {
-	return o->via == VIA_DATA && !owner_is_ready(o);
+	return o->via == VIA_DATA && !owner_is_ready(o) && !owner_is_compiler(o);
 }
 
 bool owner_is_disk(const struct blame_owner *o)
@@ -80,6 +80,11 @@ bool owner_is_write(const struct blame_owner *o)
 bool owner_is_save(const struct blame_owner *o)
 {
 	return o->kind == BLAME_SAVES;
+}
+
+bool owner_is_compiler(const struct blame_owner *o)
+{
+	return o->kind == BLAME_COMPILES && o->via != VIA_GIL;
 }
 
 bool owner_is_collector(const struct blame_owner *o)

@@ -24,6 +24,7 @@ bool owner_is_data(const struct blame_owner *o);
 bool owner_is_disk(const struct blame_owner *o);
 bool owner_is_write(const struct blame_owner *o);
 bool owner_is_save(const struct blame_owner *o);
+bool owner_is_compiler(const struct blame_owner *o);
 bool owner_is_collector(const struct blame_owner *o);
 bool owner_is_gil(const struct blame_owner *o);
 /* Another thread of the process had the CPU, and ran Python. */

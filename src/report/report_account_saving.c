@@ -68,7 +68,7 @@ static double in_all(const struct account_state *s, enum blame_kind kind)
 /* How much longer what runs takes since others have its CPU: 1 and more. */
 static double crowding(const double ns[static BLAME_KINDS])
 {
-	double run = ns[BLAME_RUNS] + ns[BLAME_COLLECTS] + ns[BLAME_SAVES];
+	double run = ns[BLAME_RUNS] + ns[BLAME_COMPILES] + ns[BLAME_COLLECTS] + ns[BLAME_SAVES];
 	double ready = ns[BLAME_NO_CPU] + ns[BLAME_RIVAL] + ns[BLAME_SIBLING];
 	return run > 0 ? 1 + ready / run : 1;
 }

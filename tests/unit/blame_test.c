@@ -241,6 +241,29 @@ static void along_what_was_waited_for(void **state)
 	done(&b);
 }
 
+/* Of a compiler that the job started it is not asked what it ran. */
+static void compilers_that_it_waited_for(void **state)
+{
+	(void)state;
+	create();
+	rec_put_process(w,
+			&(struct m_process){.pid = 60,
+					    .parent_pid = JOB,
+					    .start_ns = 1,
+					    .command = (uint32_t)rec_string_z(w, "/usr/bin/ptxas"),
+					    .comm = (uint32_t)rec_string_z(w, "ptxas")});
+	uint32_t ptxas = rec_add_thread(w, &(struct m_thread){60, 60, 0});
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+	wait(0, WAIT_CHILD, 300, 400, 60);
+	samples(ptxas, 300, 400, line("main", 30));
+	struct blame b = blame_it();
+	const struct blame_part *p = part(&b, BLAME_COMPILES, VIA_DATA);
+	is_about(p->ns, 100, 0.01);
+	assert_int_equal(p->owner.frame, BLAME_NO_FRAME);
+	done(&b);
+}
+
 /* From 300 on the main thread waits for one thread after another, each of which runs the same line
  * meanwhile; tids from 20 on. */
 static void released_by(uint32_t threads)
@@ -966,6 +989,7 @@ int main(void)
 		T(the_line_that_ran_longer),
 		T(all_lines_alike_are_none),
 		T(along_what_was_waited_for),
+		T(compilers_that_it_waited_for),
 		T(without_the_walk),
 		T(functions_of_libc_are_their_callers),
 		T(threads_of_a_pool_are_one),

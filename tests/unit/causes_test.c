@@ -552,6 +552,23 @@ static void part_of_line(enum blame_kind kind, double ms, uint32_t frame)
 	e.blame.parts.data[e.blame.parts.len - 1].owner.frame = frame;
 }
 
+/* Of who compiles the line is told for which; a compiler of its own is no loader. */
+static void code_that_is_compiled(void **state)
+{
+	(void)state;
+	part(BLAME_COMPILES, VIA_LOCK, 300, 0);
+	struct cause_found f = is(CAUSE_COMPILATION);
+	assert_int_equal(f.culprit.kind, CULPRIT_NONE);
+	part_of_line(BLAME_COMPILES, 400, 1);
+	f = is(CAUSE_COMPILATION);
+	assert_int_equal(f.culprit.kind, CULPRIT_LINE);
+	assert_int_equal(f.culprit.frame, 1);
+	part(BLAME_COMPILES, VIA_DATA, 2000, 0);
+	is(CAUSE_COMPILATION);
+	part(BLAME_RUNS, VIA_DATA, 5000, 0);
+	is(CAUSE_DATA_LOADER);
+}
+
 /* The line that reads copies, too; what another line ran is its own. */
 static void copies_of_files_are_the_readers(void **state)
 {
@@ -594,6 +611,7 @@ int main(void)
 		T(calls_that_wait_for_the_gpu_are_the_gpus),
 		T(data_checkpoints_collections),
 		T(a_checkpoint_that_is_synced),
+		T(code_that_is_compiled),
 		T(the_gpu_and_who_else_is_on_it),
 		T(devices_are_named),
 		T(whose_packets_they_are),
