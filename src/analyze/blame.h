@@ -115,6 +115,9 @@ uint32_t blame_busiest(const struct blame_world *w, uint32_t pid, uint64_t from_
  * by samples; of none in them, just before them: the wait for the disk may be of the step after.
  * BLAME_NO_FRAME: none. */
 uint32_t blame_saving_frame(const struct blame_world *w, const struct blame_span *spans, size_t n);
+/* That of Python that more than half of the collecting of garbage was in; or BLAME_NO_FRAME. */
+uint32_t blame_collecting_frame(const struct blame_world *w, const struct blame_span *spans,
+				size_t n);
 
 /* Whose usual stretches of a thread were: made once for all that is compared with them. */
 struct blame_usual;

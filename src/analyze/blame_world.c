@@ -15,6 +15,8 @@
 #define STACK_NEAR_NS 100000
 /* What is saved is synced soon after. */
 #define SYNC_AFTER_NS 500000000
+/* Of the collector's time: a line that has less is one of many that make objects. */
+#define ALONE_SHARE 0.5
 
 /* Of a wait: its end, its length, where, and whether that is the GPU's driver. */
 struct waited_in {
@@ -506,12 +508,30 @@ static void add_time(frame_times *all, uint32_t frame, uint64_t ns)
 	*vec_push(all) = (struct frame_time){frame, ns};
 }
 
-/* Of samples of the stretches, and of so long before each. */
-static uint32_t saving_frame(const struct blame_world *w, const struct blame_span *spans, size_t n,
-			     uint64_t before_ns)
+/* The frame that a sample counts for; BLAME_NO_FRAME: for none. */
+typedef uint32_t frame_fn(const struct blame_world *w, const struct blame_sample *s);
+
+static uint32_t frame_that_saves(const struct blame_world *w, const struct blame_sample *s)
+{
+	(void)w;
+	return s->kind == BLAME_SAVES ? s->own : BLAME_NO_FRAME;
+}
+
+static uint32_t frame_that_collects(const struct blame_world *w, const struct blame_sample *s)
+{
+	return stretches_within(&w->collects, s->thread, s->time_ns, s->time_ns + 1)
+		       ? s->frame
+		       : BLAME_NO_FRAME;
+}
+
+/* That has most samples of the stretches, and of so long before each, if its share of those that
+ * count is more than that. */
+static uint32_t top_frame(const struct blame_world *w, const struct blame_span *spans, size_t n,
+			  uint64_t before_ns, frame_fn *frame_of, double share)
 {
 	frame_times all = {0};
 	struct frame_time top = {BLAME_NO_FRAME, 0};
+	uint64_t sum_ns = 0;
 	for (size_t i = 0; i < n; i++) {
 		size_t len;
 		const struct blame_sample *s = blame_samples_of(w, spans[i].thread, &len);
@@ -519,20 +539,29 @@ static uint32_t saving_frame(const struct blame_world *w, const struct blame_spa
 		from_ns -= from_ns < before_ns ? from_ns : before_ns;
 		for (size_t k = blame_sample_from(s, len, from_ns);
 		     k < len && s[k].time_ns < spans[i].to_ns; k++)
-			if (s[k].kind == BLAME_SAVES && s[k].own != BLAME_NO_FRAME)
-				add_time(&all, s[k].own, s[k].weight_ns);
+			if (frame_of(w, &s[k]) != BLAME_NO_FRAME) {
+				add_time(&all, frame_of(w, &s[k]), s[k].weight_ns);
+				sum_ns += s[k].weight_ns;
+			}
 	}
 	for (size_t i = 0; i < all.len; i++)
 		if (all.data[i].ns > top.ns)
 			top = all.data[i];
 	vec_free(&all);
-	return top.frame;
+	return (double)top.ns > share * (double)sum_ns ? top.frame : BLAME_NO_FRAME;
 }
 
 uint32_t blame_saving_frame(const struct blame_world *w, const struct blame_span *spans, size_t n)
 {
-	uint32_t ret = saving_frame(w, spans, n, 0);
-	return ret == BLAME_NO_FRAME ? saving_frame(w, spans, n, SYNC_AFTER_NS) : ret;
+	uint32_t ret = top_frame(w, spans, n, 0, frame_that_saves, 0);
+	return ret == BLAME_NO_FRAME ? top_frame(w, spans, n, SYNC_AFTER_NS, frame_that_saves, 0)
+				     : ret;
+}
+
+uint32_t blame_collecting_frame(const struct blame_world *w, const struct blame_span *spans,
+				size_t n)
+{
+	return top_frame(w, spans, n, 0, frame_that_collects, ALONE_SHARE);
 }
 
 void blame_thread_times(const struct blame_world *w, uint32_t thread, uint64_t *ret_first_ns,

@@ -641,7 +641,7 @@ static void find_why(struct cause_found *ret, const struct evidence *e)
 	of_it.by_steps = false;
 	of_it.blame.whole_ns = of_it.blame.usual_ns + late_ns(e, of_it.peer);
 	/* They are the victim's. */
-	of_it.saving_frame = BLAME_NO_FRAME;
+	of_it.saving_frame = of_it.collecting_frame = BLAME_NO_FRAME;
 	memset(&of_it.calls, 0, sizeof(of_it.calls));
 	memset(&of_it.stalls, 0, sizeof(of_it.stalls));
 	of_it.kernels_n = of_it.kernels_ns = 0;

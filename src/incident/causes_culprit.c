@@ -14,9 +14,9 @@
 static bool names_line(enum cause c)
 {
 	static const bool those[CAUSE_COUNT] = {
-		[CAUSE_PYTHON_GIL] = true,  [CAUSE_PYTHON_GC] = true,	[CAUSE_SLOW_CODE] = true,
-		[CAUSE_DATA_LOADER] = true, [CAUSE_ALLOC_CHURN] = true, [CAUSE_LAUNCH_BOUND] = true,
-		[CAUSE_EXCESS_SYNC] = true, [CAUSE_COMPILATION] = true,
+		[CAUSE_PYTHON_GIL] = true,  [CAUSE_SLOW_CODE] = true,	 [CAUSE_DATA_LOADER] = true,
+		[CAUSE_ALLOC_CHURN] = true, [CAUSE_LAUNCH_BOUND] = true, [CAUSE_EXCESS_SYNC] = true,
+		[CAUSE_COMPILATION] = true,
 	};
 	return those[c];
 }
@@ -30,7 +30,6 @@ static bool owner_compiles_itself(const struct blame_owner *o)
 static void by_line(struct culprit *ret, enum cause c, const struct evidence *e)
 {
 	bool (*is)(const struct blame_owner *o) = c == CAUSE_PYTHON_GIL	   ? owner_is_gil
-						  : c == CAUSE_PYTHON_GC   ? owner_is_collector
 						  : c == CAUSE_DATA_LOADER ? owner_is_data
 						  : c == CAUSE_ALLOC_CHURN ? owner_is_memory
 						  : c == CAUSE_COMPILATION ? owner_compiles_itself
@@ -47,12 +46,12 @@ static void by_line(struct culprit *ret, enum cause c, const struct evidence *e)
 	ret->frame = p->owner.frame;
 }
 
-static void by_saving_line(struct culprit *ret, const struct evidence *e)
+static void by_frame(struct culprit *ret, uint32_t frame)
 {
-	if (e->saving_frame == BLAME_NO_FRAME)
+	if (frame == BLAME_NO_FRAME)
 		return;
 	ret->kind = CULPRIT_LINE;
-	ret->frame = e->saving_frame;
+	ret->frame = frame;
 }
 
 static void by_call(struct culprit *ret, const struct evidence *e)
@@ -256,7 +255,9 @@ void causes_culprit(struct culprit *ret, enum cause c, const struct evidence *e)
 	} else if (c == CAUSE_HANG) {
 		by_missing_rank(ret, e);
 	} else if (c == CAUSE_CHECKPOINT) {
-		by_saving_line(ret, e);
+		by_frame(ret, e->saving_frame);
+	} else if (c == CAUSE_PYTHON_GC) {
+		by_frame(ret, e->collecting_frame);
 	} else if (c == CAUSE_STRAGGLER) {
 		by_rank(ret, e);
 	} else if (names_line(c)) {

@@ -200,6 +200,7 @@ void evidence_make(struct evidence *ret, struct blame *const *each, const struct
 		blame_make(&ret[i].blame, each ? each[i] : NULL, w, q->slow.data, q->slow.len,
 			   q->usual->blame);
 		ret[i].saving_frame = blame_saving_frame(w, q->slow.data, q->slow.len);
+		ret[i].collecting_frame = blame_collecting_frame(w, q->slow.data, q->slow.len);
 		answer(&ret[i], &g, &g.sums.data[sums[i]],
 		       &g.sums.data[g.tracks.data[track[i]].usual_sums]);
 	}

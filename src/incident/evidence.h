@@ -58,7 +58,8 @@ struct evidence {
 	VEC(struct stall_growth) stalls;
 	VEC(struct sender_growth) senders;
 	VEC(struct disk_growth) disks;
-	uint32_t saving_frame; /* that writes checkpoints; BLAME_NO_FRAME: none was seen */
+	uint32_t saving_frame;	   /* that writes checkpoints; BLAME_NO_FRAME: none was seen */
+	uint32_t collecting_frame; /* in which garbage is collected, likewise */
 	double kernels_ns, usual_kernels_ns; /* that the GPU worked for it; of as much work */
 	double kernels_n, usual_kernels_n;
 };

@@ -247,7 +247,12 @@ static void data_checkpoints_collections(void **state)
 	assert_int_equal(f.culprit.kind, CULPRIT_LINE);
 	assert_int_equal(f.culprit.frame, 4);
 	part(BLAME_COLLECTS, VIA_ITSELF, 2000, 0);
-	is(CAUSE_PYTHON_GC);
+	f = is(CAUSE_PYTHON_GC);
+	assert_int_equal(f.culprit.kind, CULPRIT_NONE);
+	e.collecting_frame = 5;
+	f = is(CAUSE_PYTHON_GC);
+	assert_int_equal(f.culprit.kind, CULPRIT_LINE);
+	assert_int_equal(f.culprit.frame, 5);
 	part(BLAME_STOPPED, VIA_ITSELF, 5000, 0);
 	is(CAUSE_STOPPED);
 }

@@ -22,13 +22,18 @@
 
 static struct rec_writer *w;
 
-static uint32_t probe(const char *name, const char *role)
+static uint32_t probe_of(const char *layer, const char *name, const char *role)
 {
-	return rec_add_probe(w, &(struct m_probe){.layer = (uint32_t)rec_string_z(w, "torch"),
+	return rec_add_probe(w, &(struct m_probe){.layer = (uint32_t)rec_string_z(w, layer),
 						  .name = (uint32_t)rec_string_z(w, name),
 						  .role = (uint32_t)rec_string_z(w, role),
 						  .has_return = 1,
 						  .name_arg = -1});
+}
+
+static uint32_t probe(const char *name, const char *role)
+{
+	return probe_of("torch", name, role);
 }
 
 static void call(uint32_t p, uint32_t thread, uint64_t from_us, uint64_t us)
@@ -160,11 +165,53 @@ static void a_checkpoint_has_the_line_that_writes_it(void **state)
 	a_checkpoint_has_line(false);
 }
 
+/* Garbage is collected where the line has made enough of it: one line that has most of it is named,
+ * also of a library; of many none is. What runs between says nothing. */
+static uint32_t line_that_collects(bool scattered)
+{
+	struct err err = {0};
+	struct evidence e;
+	struct rec_reader *reader;
+	if (rec_writer_open(&w, path, NULL, &err))
+		fail_msg("%s", err.msg);
+	rec_put_process(w, &(struct m_process){.pid = JOB, .parent_pid = 1, .start_ns = 1});
+	uint32_t first = rec_add_thread(w, &(struct m_thread){JOB, JOB, 0});
+	uint32_t gc = probe_of("python", "gc", "");
+	uint32_t train = line(0, "main", "/job/train.py", 10);
+	uint32_t makes = line(train, "pairs", "/usr/lib/python3/library.py", 24);
+	uint32_t others = line(train, "other", "/job/train.py", 30);
+	call(gc, first, 210000, 50000);
+	call(gc, first, 300000, 40000);
+	samples(first, 200, 210, train);
+	samples(first, 210, 260, makes);
+	samples(first, 260, 300, train);
+	samples(first, 300, 330, scattered ? others : makes);
+	samples(first, 330, 340, scattered ? train : makes);
+	samples(first, 340, 400, train);
+	if (scattered)
+		call(gc, first, 350000, 20000);
+	evidence_of(&e, &reader);
+	uint32_t ret = e.collecting_frame == BLAME_NO_FRAME
+			       ? 0
+			       : rec_tables(reader)->frames.data[e.collecting_frame].line;
+	evidence_free(&e);
+	rec_close(reader);
+	return ret;
+}
+
+static void garbage_has_the_line_that_makes_it(void **state)
+{
+	(void)state;
+	assert_int_equal(line_that_collects(false), 24);
+	assert_int_equal(line_that_collects(true), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_waited_for_is_not_its_own),
 		cmocka_unit_test(a_checkpoint_has_the_line_that_writes_it),
+		cmocka_unit_test(garbage_has_the_line_that_makes_it),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }

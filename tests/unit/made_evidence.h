@@ -67,7 +67,8 @@ static inline int begin(void **state)
 			      .by_steps = true,
 			      .n_slow = 10,
 			      .n_usual = 100,
-			      .saving_frame = BLAME_NO_FRAME};
+			      .saving_frame = BLAME_NO_FRAME,
+			      .collecting_frame = BLAME_NO_FRAME};
 	e.blame.usual_ns = 1000 * MS;
 	e.blame.whole_ns = 1000 * MS;
 	return 0;
