@@ -54,7 +54,7 @@ static double owner_ns(const struct tally *t, const struct blame_owner *o)
 /* Threads of a pool that released what was waited for are one owner. */
 static void join_pool(const struct tally *t, struct blame_owner *o)
 {
-	o->pool = o->via == VIA_LOCK && blame_is_of_pool(t->w, o->thread, &o->thread);
+	o->pool |= o->via == VIA_LOCK && blame_is_of_pool(t->w, o->thread, &o->thread);
 }
 
 static void on_owner(void *ctx, const struct blame_owner *o, uint64_t ns)

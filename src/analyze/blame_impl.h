@@ -49,6 +49,8 @@ struct blame_world {
 	struct map64 parent_of;	       /* pid -> pid */
 	struct map64 main_of;	       /* pid -> its first thread */
 	struct map64 on_gpu;	       /* processes with spans */
+	struct map64 compilers;	       /* processes whose program is one */
+	struct map64 compiler_names;   /* of their threads: how many << 32 | the first */
 	VEC(uint32_t) pools;	       /* of each thread: the first of its pool, or NO_POOL */
 };
 
@@ -56,6 +58,10 @@ struct blame_world {
  * them has something to do is chance, and each has too few samples to be compared with what it
  * usually does. *ret_first: the first of these. */
 bool blame_is_of_pool(const struct blame_world *w, uint32_t thread, uint32_t *ret_first);
+
+/* Whether the thread is a compiler's that the job has started; then the owner is set to be one: of
+ * all compilers of its name. */
+bool blame_is_compiler(const struct blame_world *w, uint32_t thread, struct blame_owner *ret);
 
 const struct blame_wait *blame_waits_of(const struct blame_world *w, uint32_t thread,
 					size_t *ret_n);

@@ -133,28 +133,32 @@ static uint32_t own_frame_of(const struct rec_tables *t, uint32_t stack)
 	return BLAME_NO_FRAME;
 }
 
-static bool is_of_compiler(const char *file)
+static bool is_compilers_file(const char *file)
 {
-	static const char *const parts[] = {
-		"/torch/_dynamo/", "/torch/_inductor/", "/torch/_functorch/", "/triton/", "/jax/",
-		"/numba/"};
+	static const char *const parts[] = {"/torch/_dynamo/",	  "/torch/_inductor/",
+					    "/torch/_functorch/", "-packages/triton/",
+					    "-packages/jax/",	  "-packages/numba/"};
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (strstr(file, parts[i]))
 			return true;
 	return false;
 }
 
-/* What it was compiled for: the innermost Python code that called the compiler; where there is
- * none, the compiler's own. */
+/* What it was compiled for: the line of Python that called the compiler. One that is Python itself
+ * calls other Python code too, so that its outermost frame counts; a native one has it right above.
+ * Where there is none, the compiler's own. */
 static uint32_t compiled_for(const struct rec_tables *t, uint32_t stack)
 {
 	uint32_t ret = BLAME_NO_FRAME;
-	for (uint32_t s = stack; s; s = t->stacks.data[s].parent) {
+	bool native = false;
+	for (uint32_t s = stack; s && !(native && ret != BLAME_NO_FRAME);
+	     s = t->stacks.data[s].parent) {
 		uint32_t frame = t->stacks.data[s].frame;
 		const struct m_frame *f = &t->frames.data[frame];
 		bool python = f->kind == FRAME_PYTHON;
+		native |= !python && account_is_compile(t, f);
 		if (account_is_compile(t, f) ||
-		    (python && is_of_compiler(strtab_get(&t->strings, f->file, NULL))))
+		    (python && is_compilers_file(strtab_get(&t->strings, f->file, NULL))))
 			ret = BLAME_NO_FRAME;
 		else if (python && f->line && ret == BLAME_NO_FRAME)
 			ret = frame;

@@ -20,19 +20,24 @@ struct way {
 static void walk(const struct walker *k, uint32_t thread, uint64_t from_ns, uint64_t to_ns,
 		 const struct way *way);
 
-static struct blame_owner owner_of(uint8_t kind, const struct way *way, uint32_t thread)
+/* Whatever a compiler does but wait for a CPU, the job waits for it to compile. */
+static struct blame_owner owner_of(const struct walker *k, uint8_t kind, const struct way *way,
+				   uint32_t thread)
 {
-	return (struct blame_owner){.kind = kind,
-				    .via = way->is.via,
-				    .peer = way->is.peer,
-				    .thread = thread,
-				    .frame = BLAME_NO_FRAME};
+	struct blame_owner ret = {.kind = kind,
+				  .via = way->is.via,
+				  .peer = way->is.peer,
+				  .thread = thread,
+				  .frame = BLAME_NO_FRAME};
+	if (way->is.via == VIA_DATA && kind != BLAME_NO_CPU && thread != UINT32_MAX)
+		blame_is_compiler(k->w, thread, &ret);
+	return ret;
 }
 
 static void owns(const struct walker *k, uint8_t kind, const struct way *way, uint32_t thread,
 		 uint64_t ns)
 {
-	const struct blame_owner o = owner_of(kind, way, thread);
+	const struct blame_owner o = owner_of(k, kind, way, thread);
 	if (ns)
 		k->found->owns(k->found->ctx, &o, ns);
 }
@@ -102,12 +107,12 @@ static void no_cpu(const struct walker *k, const struct blame_wait *m, const str
 		   uint64_t from_ns, uint64_t to_ns)
 {
 	uint64_t unused;
-	struct blame_owner o = owner_of(BLAME_NO_CPU, way, m->thread);
+	struct blame_owner o = owner_of(k, BLAME_NO_CPU, way, m->thread);
 	if (from_ns >= to_ns)
 		return;
 	if (m->rival_pid && m->reason != WAIT_STOPPED) {
 		bool own = map64_get(&k->w->job, m->rival_pid, &unused);
-		o = owner_of(own ? BLAME_SIBLING : BLAME_RIVAL, way, UINT32_MAX);
+		o = owner_of(k, own ? BLAME_SIBLING : BLAME_RIVAL, way, UINT32_MAX);
 		o.pid = m->rival_pid;
 		o.name = m->rival;
 		if (m->rival_pid == k->w->t->threads.data[m->thread].pid)
@@ -282,9 +287,9 @@ static bool is_by_peer(const struct blame_world *w, const struct waited *x)
 
 static void wait_itself(const struct walker *k, const struct waited *x, uint8_t kind, uint64_t ns)
 {
-	struct blame_owner o = owner_of(kind, x->way, x->m->thread);
-	o.frame = x->m->frame;
-	if (kind == BLAME_STOPPED) {
+	struct blame_owner o = owner_of(k, kind, x->way, x->m->thread);
+	o.frame = o.kind == kind ? x->m->frame : BLAME_NO_FRAME;
+	if (o.kind == BLAME_STOPPED) {
 		o.pid = x->m->rival_pid;
 		o.name = x->m->rival;
 	}
@@ -371,7 +376,11 @@ static void ran_saves(const struct walker *k, const void *arg, uint64_t from_ns,
 static void ran_else(const struct walker *k, const void *arg, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct ran *x = arg;
-	k->found->runs(k->found->ctx, x->thread, x->way->is, from_ns, to_ns);
+	const struct blame_owner o = owner_of(k, BLAME_RUNS, x->way, x->thread);
+	if (o.kind == BLAME_COMPILES)
+		k->found->owns(k->found->ctx, &o, to_ns - from_ns);
+	else
+		k->found->runs(k->found->ctx, x->thread, x->way->is, from_ns, to_ns);
 }
 
 static void ran_interrupted(const struct walker *k, const void *arg, uint64_t from_ns,

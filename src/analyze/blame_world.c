@@ -36,7 +36,6 @@ struct loading {
 	struct stack_facts *facts;    /* by stack: many samples have the same */
 	VEC(struct waited_in) places; /* by thread, then time */
 	struct map64 thread_of;	      /* tid -> thread */
-	struct map64 compilers;	      /* processes whose program is one */
 };
 
 /* ---- waits ---- */
@@ -96,22 +95,6 @@ static const struct blame_sample *facts_of(const struct loading *l, uint32_t sta
 	return &f->of;
 }
 
-static void find_compilers(struct loading *l)
-{
-	const struct rec_tables *t = l->w->t;
-	for (size_t i = 0; i < t->processes.len; i++) {
-		const struct m_process *p = &t->processes.data[i];
-		if (account_is_compiler(account_program(t, p)))
-			map64_set(&l->compilers, p->pid, 1);
-	}
-}
-
-static bool is_of_compiler(const struct loading *l, uint32_t thread)
-{
-	uint64_t unused;
-	return map64_get(&l->compilers, l->w->t->threads.data[thread].pid, &unused);
-}
-
 static void add_samples(void *ctx, const struct visited_rows *rows)
 {
 	struct loading *l = ctx;
@@ -127,13 +110,43 @@ static void add_samples(void *ctx, const struct visited_rows *rows)
 			s.time_ns = m->time_ns;
 			s.weight_ns = m->weight_ns;
 			s.thread = m->thread;
-			if (is_of_compiler(l, m->thread)) {
-				s.kind = BLAME_COMPILES;
-				s.frame = BLAME_NO_FRAME;
-			}
 			*vec_push(&l->w->samples) = s;
 		}
 	}
+}
+
+/* Compilers live as long as one file: those of one name are taken together. */
+static void find_compilers(struct blame_world *w)
+{
+	const struct rec_tables *t = w->t;
+	for (size_t i = 0; i < t->processes.len; i++) {
+		const struct m_process *p = &t->processes.data[i];
+		if (account_is_compiler(account_program(t, p)))
+			map64_set(&w->compilers, p->pid, 1);
+		else
+			map64_del(&w->compilers, p->pid); /* the number's last program */
+	}
+	for (uint32_t i = 0; w->compilers.len && i < t->threads.len; i++) {
+		uint64_t of = i, unused;
+		if (!map64_get(&w->compilers, t->threads.data[i].pid, &unused))
+			continue;
+		map64_get(&w->compiler_names, t->threads.data[i].comm, &of);
+		map64_set(&w->compiler_names, t->threads.data[i].comm, of + (1ULL << 32));
+	}
+}
+
+bool blame_is_compiler(const struct blame_world *w, uint32_t thread, struct blame_owner *ret)
+{
+	const struct m_thread *th = &w->t->threads.data[thread];
+	uint64_t of;
+	if (!map64_get(&w->compilers, th->pid, &of))
+		return false;
+	if (map64_get(&w->compiler_names, th->comm, &of)) {
+		ret->thread = (uint32_t)of;
+		ret->pool = of >> 32 > 1;
+	}
+	ret->kind = BLAME_COMPILES;
+	return true;
 }
 
 static int by_thread_and_time(const void *a, const void *b)
@@ -382,17 +395,16 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 		if (!process_is_own(w->t, &w->t->processes.data[i]))
 			map64_set(&w->job, w->t->processes.data[i].pid, 1);
 	l.facts = xcalloc(w->t->stacks.len + 1, sizeof(*l.facts));
-	find_compilers(&l);
 	rows_read(s, ROW_WAIT, add_waits, &l);
 	rows_read(s, ROW_SAMPLE, add_samples, &l);
 	free(l.facts);
-	map64_free(&l.compilers);
 	if (w->waits.len)
 		qsort(w->waits.data, w->waits.len, sizeof(*w->waits.data), by_thread);
 	if (w->samples.len)
 		qsort(w->samples.data, w->samples.len, sizeof(*w->samples.data),
 		      by_thread_and_time);
 	find_places(&l);
+	find_compilers(w);
 	index_threads(&w->waits_of, w->waits.len, thread_of_wait, w->waits.data);
 	index_threads(&w->samples_of, w->samples.len, thread_of_sample, w->samples.data);
 	blame_waits_know(w);
@@ -425,6 +437,8 @@ void blame_world_free(struct blame_world *w)
 	map64_free(&w->samples_of);
 	stretches_free(&w->syncs);
 	stretches_free(&w->collects);
+	map64_free(&w->compilers);
+	map64_free(&w->compiler_names);
 	stretches_free(&w->saves);
 	stretches_free(&w->interrupts);
 	stretches_free(&w->reclaims);

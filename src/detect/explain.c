@@ -63,6 +63,12 @@ static size_t feature_of(enum detect_layer layer, const char *name)
 	return SIZE_MAX;
 }
 
+static bool is_known(enum detect_layer layer, const char *name, const double *x)
+{
+	size_t f = feature_of(layer, name);
+	return f != SIZE_MAX && isfinite(x[f]);
+}
+
 uint32_t explain_columns(double *ret, const struct model_mixture *m, enum detect_layer layer,
 			 const double *x)
 {
@@ -116,7 +122,7 @@ static double above_expected(const struct gmm *g, uint32_t component, const doub
  * merely better. On a host that is quick at the moment a slow call may take no longer than it does
  * on others. */
 static bool costs_time(const struct model_mixture *m, uint32_t component, enum detect_layer layer,
-		       const double *row)
+		       const double *row, const double *x)
 {
 	uint32_t n;
 	const struct feature *features = features_of(layer, &n);
@@ -124,7 +130,7 @@ static bool costs_time(const struct model_mixture *m, uint32_t component, enum d
 	bool more = false, more_than_expected = false, far = false;
 	for (uint32_t c = 0; c < m->columns; c++) {
 		size_t f = feature_of(layer, m->names[c]);
-		if (f == SIZE_MAX || !is_time(layer, &features[f]))
+		if (f == SIZE_MAX || !isfinite(x[f]) || !is_time(layer, &features[f]))
 			continue;
 		double above = row[c] - mean[c];
 		more |= above * m->scale[c] > COSTS;
@@ -175,6 +181,9 @@ void explain_row(struct explained *ret, const struct model_mixture *m, enum dete
 	double distance = gmm_explain(&m->gmm, row, parts, &component);
 	const double *mean = m->gmm.means + (size_t)component * m->columns;
 	for (uint32_t c = 0; c < m->columns; c++) {
+		/* what is not known stands for what is usual, not for the component's mean */
+		if (!is_known(layer, m->names[c], x))
+			parts[c] = 0;
 		sum += parts[c];
 		if (is_better(layer, m->names[c], row[c] < mean[c]))
 			lower += parts[c];
@@ -184,12 +193,11 @@ void explain_row(struct explained *ret, const struct model_mixture *m, enum dete
 		size_t f = feature_of(layer, m->names[c]);
 		if (f == SIZE_MAX)
 			continue;
-		/* what is not known stands for what is usual, not for the component's mean */
-		ret->shares[f] = whole > 0 && isfinite(x[f]) ? parts[c] / whole : 0;
+		ret->shares[f] = whole > 0 ? parts[c] / whole : 0;
 		ret->usual[f] = m->centre[c] + mean[c] * m->scale[c];
 	}
 	ret->better = (lower > sum / 2 || saves_time(ret, layer, x)) &&
-		      !costs_time(m, component, layer, row);
+		      !costs_time(m, component, layer, row, x);
 	gmm_log_density(&m->gmm, row, 1, &density);
 	ret->distance_score = -density;
 	ret->score = ret->better ? lowest_score(&m->gmm) : -density;

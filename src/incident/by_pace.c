@@ -7,8 +7,9 @@
 #include "detect/learn.h"
 #include "incident/detector_impl.h"
 
-#define ERRORS_MOST 0.5 /* share of the distance: above it a row is of failed calls */
-#define FREEDOM	    20	/* of Student's t: no sigma is known exactly */
+#define ERRORS_MOST    0.5 /* share of the distance: above it a row is of failed calls */
+#define FREEDOM	       20  /* of Student's t: no sigma is known exactly */
+#define ANCESTORS_MOST 8   /* that are asked for: a loop of parents ends */
 
 bool by_pace_calls_failed(const struct feature_row *row, const struct judgement *judged)
 {
@@ -27,14 +28,25 @@ bool by_pace_tells(const struct model *m, enum detect_layer layer)
 	return layer >= DETECT_NAMED;
 }
 
+/* Whether who it works for goes on: its nearest ancestor with a pace, for between them may stand
+ * one that only forks. */
+static bool is_worked_for(const struct detector *d, const struct feature_row *row, uint32_t pid)
+{
+	for (int i = 0; i < ANCESTORS_MOST; i++) {
+		pid = windows_parent_of(d->windows, pid);
+		if (!pid || job_has_pace(&d->job.paces, pid))
+			break;
+	}
+	return pid && job_goes_on(&d->job.paces, pid, row);
+}
+
 /* Of a process that makes no calls any more counters are all that tell, unless it is a helper that
- * rests while who has started it goes on. */
+ * rests meanwhile. */
 static bool counters_are_all(const struct detector *d, const struct feature_row *row, uint32_t pid)
 {
 	double before, now = job_pace_at(&d->job.paces, pid, row, &before);
-	uint32_t parent = windows_parent_of(d->windows, pid);
-	return layer_has_counters(row->layer) && !(now > 0) && !(before > 0) &&
-	       !(parent && job_goes_on(&d->job.paces, parent, row));
+	bool rests = job_is_helper(&d->job.paces, pid) && is_worked_for(d, row, pid);
+	return layer_has_counters(row->layer) && !(now > 0) && !(before > 0) && !rests;
 }
 
 enum by_pace by_pace_of(const struct detector *d, const struct feature_row *row,

@@ -251,26 +251,48 @@ static double mem_bandwidth(const struct evidence *e)
 	return GENERAL * (causes_part_sum(e, owner_is_spread) - cpu_slow_part(e, owner_is_spread));
 }
 
-static bool has_disks_busy(const struct evidence *e)
+/* What a disk did beyond usual, bytes. */
+struct disk_more {
+	double own, others, all; /* all: the kernel's threads too, who write for anybody */
+};
+
+static struct disk_more more_of_disk(const struct evidence *e, uint32_t disk)
 {
-	double own = 0, all = 0;
+	struct disk_more ret = {0};
 	for (size_t i = 0; i < e->disks.len; i++) {
 		const struct disk_growth *d = &e->disks.data[i];
-		double more = fmax(0, d->bytes - d->usual_bytes);
-		all += more;
-		own += evidence_has_process(e, d->pid) ? more : 0;
+		const char *comm = strtab_get(&e->t->strings, d->comm, NULL);
+		double more = d->disk == disk ? fmax(0, d->bytes - d->usual_bytes) : 0;
+		bool own = evidence_has_process(e, d->pid);
+		ret.all += more;
+		ret.own += own ? more : 0;
+		ret.others += own || !strncmp(comm, "kworker/", strlen("kworker/")) ? 0 : more;
 	}
-	return own > OWN_BYTES * all;
+	return ret;
 }
 
-/* To write into memory takes little, to wait for the disk then much more: it is slow where somebody
- * else has it busy. */
+/* Of the one that did most. */
+static struct disk_more more_of_disks(const struct evidence *e)
+{
+	struct disk_more top = {0};
+	for (size_t i = 0; i < e->disks.len; i++) {
+		struct disk_more more = more_of_disk(e, e->disks.data[i].disk);
+		top = more.all > top.all ? more : top;
+	}
+	return top;
+}
+
+/* To write into memory takes little, to wait for the disk then much more: that is the checkpoint's
+ * too, unless somebody else has the disk busy. */
 static double checkpoint(const struct evidence *e)
 {
 	double saves = causes_part_sum(e, owner_is_save),
 	       writes = causes_part_sum(e, owner_is_write);
-	bool saved = e->saving_frame != BLAME_NO_FRAME && has_disks_busy(e);
-	return saved || saves > SAVES_SHARE * writes ? saves + writes : 0;
+	struct disk_more disk = more_of_disks(e);
+	if (saves > SAVES_SHARE * writes)
+		return saves + (disk.others > disk.own ? 0 : writes);
+	return e->saving_frame != BLAME_NO_FRAME && disk.own > OWN_BYTES * disk.all ? saves + writes
+										    : 0;
 }
 
 static double disk(const struct evidence *e)

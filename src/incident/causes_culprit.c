@@ -21,10 +21,15 @@ static bool names_line(enum cause c)
 	return those[c];
 }
 
+static bool owner_compiles_for(const struct blame_owner *o)
+{
+	return owner_is_compiler(o) && o->frame != BLAME_NO_FRAME;
+}
+
 /* Its own thread's: of others the compiler's function may be all that is known. */
 static bool owner_compiles_itself(const struct blame_owner *o)
 {
-	return owner_is_compiler(o) && o->via == VIA_ITSELF && o->frame != BLAME_NO_FRAME;
+	return owner_compiles_for(o) && o->via == VIA_ITSELF;
 }
 
 static void by_line(struct culprit *ret, enum cause c, const struct evidence *e)
@@ -38,7 +43,7 @@ static void by_line(struct culprit *ret, enum cause c, const struct evidence *e)
 	if (!p || p->owner.frame == BLAME_NO_FRAME)
 		p = c == CAUSE_ALLOC_CHURN   ? causes_top_part(e, owner_is_line)
 		    : c == CAUSE_PYTHON_GIL  ? causes_top_part(e, owner_is_own_python)
-		    : c == CAUSE_COMPILATION ? causes_top_part(e, owner_is_compiler)
+		    : c == CAUSE_COMPILATION ? causes_top_part(e, owner_compiles_for)
 					     : NULL;
 	if (!p || p->owner.frame == BLAME_NO_FRAME)
 		return;

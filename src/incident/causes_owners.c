@@ -104,7 +104,8 @@ bool owner_is_own_python(const struct blame_owner *o)
 
 bool owner_runs_with_gil(const struct blame_owner *o)
 {
-	return o->via == VIA_GIL && (o->kind == BLAME_RUNS || o->kind == BLAME_SPREAD);
+	return o->via == VIA_GIL &&
+	       (o->kind == BLAME_RUNS || o->kind == BLAME_SPREAD || o->kind == BLAME_COMPILES);
 }
 
 bool owner_is_lock(const struct blame_owner *o)

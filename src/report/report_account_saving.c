@@ -126,7 +126,9 @@ static struct advice_pace pace_of(const struct account_state *s)
 					    .cpus = cpus_of(s),
 					    .rivals = rivals_of(s)};
 	}
-	double batch_cpu = fmin(load->ns[BLAME_RUNS] + load->ns[BLAME_COLLECTS], own_cpu);
+	double batch_cpu =
+		fmin(load->ns[BLAME_RUNS] + load->ns[BLAME_COMPILES] + load->ns[BLAME_COLLECTS],
+		     own_cpu);
 	return (struct advice_pace){.step_ns = a->step_ns,
 				    .work_ns = (wall - load->wall_ns) / n,
 				    .work_cpu_ns = (own_cpu - batch_cpu) / n,

@@ -66,8 +66,8 @@ static void is(const struct rec_tables *t, uint32_t stack, enum blame_kind kind,
 	assert_string_equal(strtab_get(&t->strings, t->frames.data[s.frame].name, NULL), name);
 }
 
-/* What it is for is the code that called the compiler, not the compiler's own; nor is that which
- * was compiled. */
+/* What it is for is the code that called the compiler, not the compiler's own, also where that lies
+ * in a call of another compiler's; nor is that which was compiled. */
 static void what_was_compiled_for(void **state)
 {
 	(void)state;
@@ -76,17 +76,24 @@ static void what_was_compiled_for(void **state)
 	uint32_t built = native(native(attends, "at::attention", "/x/libtorch_cuda.so"),
 				"nvrtcCompileProgram", "/x/libnvrtc.so.12");
 	uint32_t runs = native(attends, "at::attention", "/x/libtorch_cuda.so");
-	uint32_t called = python(train, "_fn", "/x/torch/_dynamo/eval_frame.py", 40);
-	uint32_t converts =
-		python(called, "_convert_frame", "/x/torch/_dynamo/convert_frame.py", 9);
-	uint32_t works = python(python(converts, "codegen", "/x/torch/_inductor/graph.py", 70),
-				"sorted", "/usr/lib/python3.12/heapq.py", 12);
+	uint32_t called = python(train, "_fn", "/x/dist-packages/torch/_dynamo/eval_frame.py", 40);
+	uint32_t converts = python(called, "_convert_frame",
+				   "/x/dist-packages/torch/_dynamo/convert_frame.py", 9);
+	uint32_t works =
+		python(python(converts, "codegen", "/x/dist-packages/torch/_inductor/graph.py", 70),
+		       "sorted", "/usr/lib/python3.12/heapq.py", 12);
 	uint32_t compiled = python(called, "call", "/tmp/torchinductor_root/ab/cab.py", 33);
-	uint32_t jits = python(train, "backend_compile", "/x/jax/_src/compiler.py", 300);
-	uint32_t numba = python(train, "compile_extra", "/x/numba/core/compiler.py", 750);
+	uint32_t jits =
+		python(train, "backend_compile", "/x/dist-packages/jax/_src/compiler.py", 300);
+	uint32_t numba =
+		python(train, "compile_extra", "/x/dist-packages/numba/core/compiler.py", 750);
 	uint32_t beside = native(native(0, "start_thread", "/lib/libc.so.6"), "compiles",
 				 "/x/libnvidia-ptxjitcompiler.so.580.1");
-	uint32_t saves = python(attends, "save", "/x/torch/serialization.py", 960);
+	uint32_t graph_break = native(python(called, "eager", "/job/attention.py", 7),
+				      "nvrtcCompileProgram", "/x/libnvrtc.so.12");
+	uint32_t own = python(python(0, "main", "/home/me/jax/train.py", 4), "backend_compile",
+			      "/x/dist-packages/jax/_src/compiler.py", 300);
+	uint32_t saves = python(attends, "save", "/x/dist-packages/torch/serialization.py", 960);
 	const struct rec_tables *t = opened();
 	is(t, built, BLAME_COMPILES, "attention");
 	is(t, runs, BLAME_RUNS, "attention");
@@ -95,6 +102,8 @@ static void what_was_compiled_for(void **state)
 	is(t, jits, BLAME_COMPILES, "main");
 	is(t, numba, BLAME_COMPILES, "main");
 	is(t, beside, BLAME_COMPILES, "compiles");
+	is(t, graph_break, BLAME_COMPILES, "eager");
+	is(t, own, BLAME_COMPILES, "main");
 	is(t, saves, BLAME_SAVES, "save");
 }
 

@@ -241,26 +241,57 @@ static void along_what_was_waited_for(void **state)
 	done(&b);
 }
 
-/* Of a compiler that the job started it is not asked what it ran. */
+/* Many of one name, each too short for samples, which wait for their files too: it is not asked
+ * what they did. */
 static void compilers_that_it_waited_for(void **state)
 {
+	enum { FIRST = 60, N = 10 };
 	(void)state;
 	create();
-	rec_put_process(w,
-			&(struct m_process){.pid = 60,
-					    .parent_pid = JOB,
-					    .start_ns = 1,
-					    .command = (uint32_t)rec_string_z(w, "/usr/bin/ptxas"),
-					    .comm = (uint32_t)rec_string_z(w, "ptxas")});
-	uint32_t ptxas = rec_add_thread(w, &(struct m_thread){60, 60, 0});
+	uint32_t comm = (uint32_t)rec_string_z(w, "ptxas");
 	samples(0, 0, 100, line("forward", 10));
 	samples(0, 200, 300, line("forward", 10));
-	wait(0, WAIT_CHILD, 300, 400, 60);
-	samples(ptxas, 300, 400, line("main", 30));
+	for (uint32_t i = 0; i < N; i++) {
+		rec_put_process(w, &(struct m_process){
+					   .pid = FIRST + i,
+					   .parent_pid = JOB,
+					   .start_ns = 1,
+					   .command = (uint32_t)rec_string_z(w, "/usr/bin/ptxas"),
+					   .comm = comm});
+		uint32_t thread = rec_add_thread(w, &(struct m_thread){FIRST + i, FIRST + i, comm});
+		wait(0, WAIT_PIPE, 300 + 10 * i, 310 + 10 * i, FIRST + i);
+		wait(thread, WAIT_DISK, 300 + 10 * i, 304 + 10 * i, 0);
+	}
+	samples(4, 314, 315, line("main", 30));
 	struct blame b = blame_it();
 	const struct blame_part *p = part(&b, BLAME_COMPILES, VIA_DATA);
 	is_about(p->ns, 100, 0.01);
+	assert_int_equal(b.parts.len, 1);
 	assert_int_equal(p->owner.frame, BLAME_NO_FRAME);
+	assert_int_equal(p->owner.thread, 3);
+	assert_true(p->owner.pool);
+	done(&b);
+}
+
+/* A number that a compiler had once is another process's now. */
+static void a_compiler_of_before(void **state)
+{
+	(void)state;
+	create();
+	uint32_t ld = (uint32_t)rec_string_z(w, "/usr/bin/ld");
+	rec_put_process(
+		w, &(struct m_process){.pid = 61, .parent_pid = JOB, .start_ns = 1, .command = ld});
+	rec_put_process(w, &(struct m_process){.pid = 61,
+					       .parent_pid = JOB,
+					       .start_ns = 150 * MS,
+					       .command = (uint32_t)rec_string_z(w, "/job/load")});
+	uint32_t thread = rec_add_thread(w, &(struct m_thread){61, 61, 0});
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+	wait(0, WAIT_PIPE, 300, 400, 61);
+	wait(thread, WAIT_DISK, 300, 400, 0);
+	struct blame b = blame_it();
+	is_about(part(&b, BLAME_DISK, VIA_DATA)->ns, 100, 0.01);
 	done(&b);
 }
 
@@ -990,6 +1021,7 @@ int main(void)
 		T(all_lines_alike_are_none),
 		T(along_what_was_waited_for),
 		T(compilers_that_it_waited_for),
+		T(a_compiler_of_before),
 		T(without_the_walk),
 		T(functions_of_libc_are_their_callers),
 		T(threads_of_a_pool_are_one),

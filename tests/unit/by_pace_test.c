@@ -449,31 +449,43 @@ static void what_has_no_pace(void **state)
 	assert_int_equal(anomalies_of(DETECT_HOST, PID), 1);
 }
 
-/* A helper that rests, with odd counters: while who has started it goes on it is none of the job's
- * losses, however long that goes; where that one makes no calls any more either, counters tell. */
-static void a_helper_that_rests(void **state)
+enum resting { RESTS, RESTS_BELOW_ANOTHER, PARENT_STUCK, PARENT_SLOW, LEADS };
+
+/* Counters of a child that makes no calls any more, which are odd. */
+static size_t found_of_child(enum resting how)
 {
 	enum { USUALLY = 40, ODD = 10 };
-	(void)state;
-	for (int stuck = 0; stuck < 2; stuck++) {
-		start(false);
-		detector_process(detector, &(struct m_process){.pid = CHILD, .parent_pid = PID});
-		for (int i = 0; i < USUALLY + ODD; i++, second++) {
-			struct feature_row own = rare_row(DETECT_TORCH, PID, USUAL);
-			struct feature_row child = rare_row(DETECT_TORCH, CHILD, USUAL);
-			struct feature_row host =
-				rare_row(DETECT_HOST, CHILD, i < USUALLY ? USUAL : RARE);
-			own.pace = child.pace = 1;
-			child.parents_pace = true;
-			if (i < USUALLY || !stuck)
-				give(&own);
-			if (i < USUALLY)
-				give(&child);
-			give(&host);
-		}
-		stop();
-		assert_int_equal(anomalies_of(DETECT_HOST, CHILD), stuck);
+	start(false);
+	uint32_t between = how == RESTS_BELOW_ANOTHER ? OTHER : PID;
+	detector_process(detector, &(struct m_process){.pid = OTHER, .parent_pid = PID});
+	detector_process(detector, &(struct m_process){.pid = CHILD, .parent_pid = between});
+	for (int i = 0; i < USUALLY + ODD; i++, second++) {
+		struct feature_row own = rare_row(DETECT_TORCH, PID, USUAL);
+		struct feature_row child = rare_row(DETECT_TORCH, CHILD, USUAL);
+		struct feature_row host = rare_row(DETECT_HOST, CHILD, i < USUALLY ? USUAL : RARE);
+		own.pace = i >= USUALLY && how == PARENT_SLOW ? 0 : 1;
+		child.pace = 1;
+		child.parents_pace = how != LEADS;
+		if (i < USUALLY || how != PARENT_STUCK)
+			give(&own);
+		if (i < USUALLY)
+			give(&child);
+		give(&host);
 	}
+	stop();
+	return anomalies_of(DETECT_HOST, CHILD);
+}
+
+/* While who a helper works for goes on it is none of the job's losses, however long that goes;
+ * where that one has no pace any more either, or the process leads its own work, counters tell. */
+static void a_helper_that_rests(void **state)
+{
+	(void)state;
+	assert_int_equal(found_of_child(RESTS), 0);
+	assert_int_equal(found_of_child(RESTS_BELOW_ANOTHER), 0);
+	assert_int_equal(found_of_child(PARENT_STUCK), 1);
+	assert_int_equal(found_of_child(PARENT_SLOW), 1);
+	assert_int_equal(found_of_child(LEADS), 1);
 }
 
 static size_t found_losing(double lost_s, double least_effect)

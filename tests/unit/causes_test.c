@@ -269,8 +269,15 @@ static void a_checkpoint_that_is_synced(void **state)
 	is(CAUSE_DISK);
 	e.saving_frame = 4;
 	is(CAUSE_CHECKPOINT);
-	*vec_push(&e.disks) = (struct disk_growth){.pid = 78, .bytes = 4e9};
+	*vec_push(&e.disks) = (struct disk_growth){.disk = 1, .pid = 78, .bytes = 2e9};
+	is(CAUSE_CHECKPOINT); /* it has another */
+	e.disks.data[1].disk = 0;
+	e.disks.data[1].bytes = 4e9;
 	is(CAUSE_DISK);
+	part(BLAME_SAVES, VIA_ITSELF, 150, 0);
+	is(CAUSE_DISK);
+	e.disks.data[1].comm = strtab_add_z(&tables.strings, "kworker/u8:3");
+	is(CAUSE_CHECKPOINT); /* what it has written, for all that is known */
 }
 
 static void the_gpu_and_who_else_is_on_it(void **state)
