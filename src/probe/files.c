@@ -1,4 +1,5 @@
 /* files.c - the registry of mapped files. */
+#include "base/clock.h"
 #include "base/thread.h"
 #include "probe/files.h"
 
@@ -27,10 +28,12 @@ struct probed_file *files_add(struct files *fs, uint64_t device, uint64_t inode,
 	f->inode = inode;
 	f->path = xstrdup(path);
 	f->fd = -1;
+	f->number = ++fs->added & 0x7fffffffU;
 	files_alias(fs, device, inode, f);
 	*vec_push(&fs->list) = f;
 	fs->unused++;
 	f->unused = ++fs->events;
+	f->unused_ns = monotonic_ns();
 	return f;
 }
 
@@ -56,21 +59,35 @@ void files_use(struct files *fs, struct probed_file *f)
 void files_unuse(struct files *fs, struct probed_file *f)
 {
 	f->unused = ++fs->events;
+	f->unused_ns = monotonic_ns();
 	fs->unused += !--f->users;
 }
 
-struct probed_file *files_surplus(const struct files *fs)
+/* Who maps both makes traced calls at once, through which exceptions may go. */
+static bool guards_calls(const struct files *fs, const struct probed_file *f)
+{
+	for (size_t i = 0; i < fs->list.len && f->facts.hooks[HOOK_UNWIND_BEGINS].n; i++) {
+		const struct probed_file *other = fs->list.data[i];
+		if (other != f && other->device == f->device && files_has_probes(other))
+			return true;
+	}
+	return false;
+}
+
+struct probed_file *files_surplus(const struct files *fs, uint64_t now_ns)
 {
 	struct probed_file *oldest = NULL;
-	if (fs->unused <= UNUSED_MOST)
+	if (!fs->unused)
 		return NULL;
 	for (size_t i = 0; i < fs->list.len; i++) {
 		struct probed_file *f = fs->list.data[i];
-		if (!f->users && f->state != FILE_ASKED && !f->facts.hooks[HOOK_UNWIND_BEGINS].n &&
-		    (!oldest || f->unused < oldest->unused))
+		if (!f->users && f->state != FILE_ASKED &&
+		    (!oldest || f->unused < oldest->unused) && !guards_calls(fs, f))
 			oldest = f;
 	}
-	return oldest;
+	bool old = oldest && fs->unused_most_ns && now_ns > oldest->unused_ns + fs->unused_most_ns;
+	bool surplus = old || fs->unused > UNUSED_MOST;
+	return surplus ? oldest : NULL;
 }
 
 static void free_file(struct probed_file *f)

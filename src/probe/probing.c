@@ -36,6 +36,11 @@ static void hook_kind(struct tracer *t, struct probed_file *f, enum hook_kind ki
 	tracer_note(t, f->path, e.msg);
 }
 
+static uint32_t guard_owner_of(const struct probed_file *f)
+{
+	return GUARD_OWNER_FILE | f->number;
+}
+
 void tracer_hook_file(struct tracer *t, struct probed_file *f)
 {
 	f->state = FILE_HOOKED;
@@ -44,7 +49,7 @@ void tracer_hook_file(struct tracer *t, struct probed_file *f)
 	size_t had = f->hooks.fds.len;
 	hook_kind(t, f, HOOK_UNWIND_BEGINS, t->bpf->progs.unwind_begins);
 	for (size_t i = had; i < f->hooks.fds.len; i++)
-		tracer_guard_keep(t, GUARD_OWNER_FILES, f->hooks.fds.data[i]);
+		tracer_guard_keep(t, guard_owner_of(f), f->hooks.fds.data[i]);
 	hook_kind(t, f, HOOK_UNWIND_ENDS, t->bpf->progs.unwind_ends);
 	hook_kind(t, f, HOOK_LOADER, t->bpf->progs.maps_changed);
 }
@@ -181,10 +186,13 @@ static void detach_behind(struct attach_links *all)
 
 void tracer_give_back(struct tracer *t)
 {
-	for (struct probed_file *f; (f = files_surplus(&t->files));) {
+	uint64_t now_ns = monotonic_ns();
+	for (struct probed_file *f; (f = files_surplus(&t->files, now_ns));) {
 		struct known_file key = known_file_of(f->device, f->inode);
 		if (f->known)
 			bpf_map_delete_elem(bpf_map__fd(t->bpf->maps.known_files), &key);
+		if (f->facts.hooks[HOOK_UNWIND_BEGINS].n)
+			tracer_guard_drop(t, guard_owner_of(f));
 		struct attach_links links = f->hooks;
 		for (size_t g = 0; g < f->groups.len; g++) {
 			struct attach_links *of = &f->groups.data[g].links;
