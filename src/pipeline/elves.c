@@ -150,8 +150,8 @@ static void close_elf(struct pipeline *p, size_t i)
 		map64_del(&p->elf_of, state);
 	if (map64_get(&p->elf_of_file, file, &index) && index == i)
 		map64_del(&p->elf_of_file, file);
-	namer_forget(p, &o->file);
-	namer_forget(p, &o->debug);
+	namer_close(&o->file);
+	namer_close(&o->debug);
 	o->is_open = false;
 }
 

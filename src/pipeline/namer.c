@@ -137,30 +137,6 @@ void namer_close(struct named_file *f)
 	*f = (struct named_file){.fd = -1};
 }
 
-static bool has_reader(const struct namer *n, uid_t owner)
-{
-	for (size_t i = 0; i < n->nreaders; i++)
-		if (n->readers[i].owner == owner)
-			return true;
-	return false;
-}
-
-void namer_forget(struct pipeline *p, struct named_file *f)
-{
-	const struct namer_question q = {.handle = f->handle};
-	struct buf question = {0}, answer = {0};
-	struct err e;
-	buf_add(&question, &q, sizeof(q));
-	if (f->handle && has_reader(p->namer, f->owner)) {
-		int rc = ask(p, f->owner, NAMER_CLOSE, -1, &question, &answer, &e);
-		if (rc == -EPIPE || rc == -ETIMEDOUT)
-			parser_renew(reader_of(p->namer, f->owner)); /* with it all that it had */
-	}
-	buf_free(&question);
-	buf_free(&answer);
-	namer_close(f);
-}
-
 /* Of its owner little more is read. */
 static void give_up_on(struct pipeline *p, uid_t owner, const char *subject, const char *why)
 {

@@ -46,8 +46,6 @@ void namer_free(struct namer *n);
 int namer_open(struct pipeline *p, int fd, uint32_t vdso_bytes, const char *path,
 	       struct named_file *ret, struct namer_facts *ret_facts, struct err *e);
 void namer_close(struct named_file *f);
-/* Likewise, and who reads it has it open no more. */
-void namer_forget(struct pipeline *p, struct named_file *f);
 
 enum namer_form { NAMER_FUNCTIONS, NAMER_CLASSES /* of vtables */ };
 
@@ -67,11 +65,10 @@ char *namer_demangle(struct pipeline *p, uint32_t tgid, const char *symbol);
 
 /* ---- between namer.c and namer_worker.c ---- */
 
-/* PIPELINE_OPS of them */
-enum namer_op { NAMER_OPEN, NAMER_NAMES, NAMER_DEMANGLE, NAMER_JIT, NAMER_CLOSE };
+enum namer_op { NAMER_OPEN, NAMER_NAMES, NAMER_DEMANGLE, NAMER_JIT }; /* PIPELINE_OPS of them */
 
 /* Then the path (NAMER_OPEN), or addresses (NAMER_NAMES); the answer is the facts, or names that
- * each end with a zero; of NAMER_CLOSE nothing. */
+ * each end with a zero. */
 struct namer_question {
 	uint32_t handle;
 	uint32_t vdso_bytes;
