@@ -271,13 +271,14 @@ static struct disk_more more_of_disk(const struct evidence *e, uint32_t disk)
 	return ret;
 }
 
-/* Of the one that did most. */
+/* Of the one that did most for the job; where none did anything, that did most. */
 static struct disk_more more_of_disks(const struct evidence *e)
 {
 	struct disk_more top = {0};
 	for (size_t i = 0; i < e->disks.len; i++) {
 		struct disk_more more = more_of_disk(e, e->disks.data[i].disk);
-		top = more.all > top.all ? more : top;
+		bool is_more = more.own > top.own || (more.own == top.own && more.all > top.all);
+		top = is_more ? more : top;
 	}
 	return top;
 }

@@ -64,7 +64,6 @@ static size_t add_elf(struct pipeline *p, const struct elf_identity *identity, i
 	struct open_elf *o = vec_push(&p->elves);
 	struct err e;
 	o->identity = *identity;
-	o->asked_ns = p->forgot_ns;
 	o->is_open = !namer_open(p, fd, vdso_bytes, m->path, &o->file, &o->facts, &e);
 	map64_set(&p->elf_of, hash_bytes(identity, sizeof(*identity)), p->elves.len - 1);
 	map64_set(&p->elf_of_file, hash_bytes(ids, sizeof(ids)), p->elves.len - 1);
@@ -110,13 +109,6 @@ static bool was_written_over(struct pipeline *p, uint32_t tgid, const struct pro
 	       (!build_id[0] || hash_bytes(build_id, strlen(build_id)) != seen->build_id);
 }
 
-/* By its index + 1. */
-static void ask(struct pipeline *p, size_t elf)
-{
-	p->elves.data[elf - 1].asked = ++p->elf_questions;
-	p->elves.data[elf - 1].asked_ns = p->forgot_ns;
-}
-
 size_t pipeline_elf_index(struct pipeline *p, uint32_t tgid, const struct proc_map *m)
 {
 	uint64_t index, key;
@@ -136,7 +128,7 @@ size_t pipeline_elf_index(struct pipeline *p, uint32_t tgid, const struct proc_m
 		map64_set(&p->elf_of_map, key, index);
 	}
 	if (index)
-		ask(p, index);
+		p->elves.data[index - 1].asked = ++p->elf_questions;
 	return index;
 }
 
@@ -155,54 +147,24 @@ static void close_elf(struct pipeline *p, size_t i)
 	o->is_open = false;
 }
 
-/* The number of a question: what was asked for last by an earlier one goes. */
-static uint64_t stays_since(const struct pipeline *p, size_t most, uint64_t before_ns)
+void elves_forget(struct pipeline *p, size_t most)
 {
 	size_t n = 0;
-	uint64_t *asked = xcalloc(p->elves.len + 1, sizeof(*asked)), old = 0;
-	for (size_t i = 0; i < p->elves.len; i++) {
-		const struct open_elf *o = &p->elves.data[i];
-		if (!o->is_open)
-			continue;
-		asked[n++] = o->asked;
-		old = o->asked_ns < before_ns && o->asked >= old ? o->asked + 1 : old;
-	}
-	uint64_t ret = n > most ? forget_since(asked, n, most / 2) : 0;
+	uint64_t *asked = xcalloc(p->elves.len + 1, sizeof(*asked));
+	for (size_t i = 0; i < p->elves.len; i++)
+		if (p->elves.data[i].is_open)
+			asked[n++] = p->elves.data[i].asked;
+	uint64_t since = n > most ? forget_since(asked, n, most / 2) : 0;
 	free(asked);
-	return ret > old ? ret : old;
-}
-
-static bool has_table_before(const struct pipeline *p, uint64_t ns)
-{
-	for (size_t i = 0; i < p->tables.len; i++)
-		if (p->tables.data[i].fd >= 0 && p->tables.data[i].told_ns < ns)
-			return true;
-	return false;
-}
-
-static void close_tables_before(struct pipeline *p, uint64_t ns)
-{
-	for (size_t i = 0; i < p->tables.len; i++) {
-		struct table_file *t = &p->tables.data[i];
-		t->elf = 0;
-		if (t->fd < 0 || t->told_ns >= ns)
-			continue;
-		close(t->fd);
-		t->fd = -1;
-	}
-}
-
-void elves_forget(struct pipeline *p, size_t most, uint64_t before_ns)
-{
-	uint64_t since = stays_since(p, most, before_ns);
-	if (!since && !has_table_before(p, before_ns))
+	if (!since)
 		return;
 	frames_name_all(p);
 	for (size_t i = 0; i < p->elves.len; i++)
 		if (p->elves.data[i].is_open && p->elves.data[i].asked < since)
 			close_elf(p, i);
 	map64_free(&p->elf_of_map);
-	close_tables_before(p, before_ns);
+	for (size_t i = 0; i < p->tables.len; i++)
+		p->tables.data[i].elf = 0;
 }
 
 /* ---- by table ---- */
@@ -246,7 +208,6 @@ void pipeline_take_table(struct pipeline *p, const struct message *m)
 	if (m->fd >= 0 && !fstat(m->fd, &st))
 		identify(&t->map, &st, &t->identity);
 	t->fd = m->fd;
-	t->told_ns = p->forgot_ns;
 	close_earlier(p, m->table);
 }
 
@@ -286,7 +247,7 @@ size_t pipeline_table_elf(struct pipeline *p, uint32_t tgid, uint32_t table)
 	if (!t->elf)
 		t->elf = (uint32_t)open_table(p, tgid, t);
 	if (t->elf)
-		ask(p, t->elf);
+		p->elves.data[t->elf - 1].asked = ++p->elf_questions;
 	return t->elf;
 }
 

@@ -24,9 +24,8 @@
 #define CACHE_ENTRIES (1 << 16) /* of what can be found again */
 #define KERNELS	      (1 << 18) /* of all processes, by handle */
 #define COMMS	      (1 << 16)
-#define FILES	      512	     /* that are open: libraries and executables */
-#define UNASKED_NS    60000000000ULL /* open files where nothing is kept: they hold their disks */
-#define CODES	      (1 << 18)	     /* four times as many as the kernel's table has */
+#define FILES	      512	/* that are open: libraries and executables */
+#define CODES	      (1 << 18) /* four times as many as the kernel's table has */
 
 void pipeline_forget_ended(struct pipeline *p)
 {
@@ -181,7 +180,7 @@ void forget_pass(struct pipeline *p)
 	forget_due(p, now_ns);
 	codes_forget(p, CODES);
 	frames_forget_codes(p, CODES);
-	elves_forget(p, FILES, p->forgets && now_ns > UNASKED_NS ? now_ns - UNASKED_NS : 0);
+	elves_forget(p, FILES);
 	drop_large(&p->elf_of_map);
 	drop_large(&p->vtables);
 	if (!p->forgets)

@@ -18,7 +18,6 @@ struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root,
 	p->proc_root = xstrdup(proc_root);
 	p->inbox_tail = &p->inbox;
 	p->namer = namer_new(readers);
-	p->forgot_ns = monotonic_ns();
 	p->kernels = kernels_new();
 	p->comms = comms_new();
 	p->metrics = metrics_new();

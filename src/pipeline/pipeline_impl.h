@@ -149,9 +149,8 @@ struct elf_identity {
 
 struct open_elf {
 	struct elf_identity identity;
-	bool is_open;	   /* its facts are known; false: could not be opened, or was closed */
-	uint64_t asked;	   /* number of the question that asked for it last, */
-	uint64_t asked_ns; /* and the last pass of forget.c before it */
+	bool is_open;	/* its facts are known; false: could not be opened, or was closed */
+	uint64_t asked; /* number of the question that asked for it last */
 	struct named_file file;
 	struct namer_facts facts;
 	bool debug_tried;
@@ -164,7 +163,6 @@ struct table_file {
 	struct elf_identity identity; /* as it was then */
 	uint64_t build_id;	      /* hash, of "" where it has none */
 	int fd;			      /* until its names are asked for; -1 = none */
-	uint64_t told_ns;	      /* as asked_ns */
 	uint32_t elf;		      /* index in elves + 1, while that is open */
 };
 
@@ -337,11 +335,9 @@ const struct table_file *pipeline_table(const struct pipeline *p, uint32_t table
 size_t pipeline_table_elf(struct pipeline *p, uint32_t tgid, uint32_t table);
 void pipeline_take_table(struct pipeline *p, const struct message *m);
 void pipeline_free_tables(struct pipeline *p);
-/* Where more files than `most` are open, the half stays that was asked for last; none stays that
- * was last asked for before that time (forget.c's clock). Places in the others have their names
- * before.
- */
-void elves_forget(struct pipeline *p, size_t most, uint64_t before_ns);
+/* Where more files than `most` are open, the half stays that was asked for last; places in the
+ * others have their names before. */
+void elves_forget(struct pipeline *p, size_t most);
 const struct m_code *pipeline_code_row(const struct pipeline *p, uint32_t code);
 
 /* roles.c: what calls say of names. */

@@ -28,7 +28,6 @@ struct probed_file *files_add(struct files *fs, uint64_t device, uint64_t inode,
 	f->inode = inode;
 	f->path = xstrdup(path);
 	f->fd = -1;
-	f->number = ++fs->added & 0x7fffffffU;
 	files_alias(fs, device, inode, f);
 	*vec_push(&fs->list) = f;
 	fs->unused++;
@@ -63,31 +62,38 @@ void files_unuse(struct files *fs, struct probed_file *f)
 	fs->unused += !--f->users;
 }
 
-/* Who maps both makes traced calls at once, through which exceptions may go. */
-static bool guards_calls(const struct files *fs, const struct probed_file *f)
-{
-	for (size_t i = 0; i < fs->list.len && f->facts.hooks[HOOK_UNWIND_BEGINS].n; i++) {
-		const struct probed_file *other = fs->list.data[i];
-		if (other != f && other->device == f->device && files_has_probes(other))
-			return true;
-	}
-	return false;
-}
-
-struct probed_file *files_surplus(const struct files *fs, uint64_t now_ns)
+struct probed_file *files_surplus(const struct files *fs)
 {
 	struct probed_file *oldest = NULL;
-	if (!fs->unused)
+	if (fs->unused <= UNUSED_MOST)
 		return NULL;
 	for (size_t i = 0; i < fs->list.len; i++) {
 		struct probed_file *f = fs->list.data[i];
-		if (!f->users && f->state != FILE_ASKED &&
-		    (!oldest || f->unused < oldest->unused) && !guards_calls(fs, f))
+		if (!f->users && f->state != FILE_ASKED && !f->facts.hooks[HOOK_UNWIND_BEGINS].n &&
+		    (!oldest || f->unused < oldest->unused))
 			oldest = f;
 	}
-	bool old = oldest && fs->unused_most_ns && now_ns > oldest->unused_ns + fs->unused_most_ns;
-	bool surplus = old || fs->unused > UNUSED_MOST;
-	return surplus ? oldest : NULL;
+	return oldest;
+}
+
+/* Read, and of no interest to anybody. */
+static bool is_plain(const struct probed_file *f)
+{
+	bool hooks = f->hooks.fds.len || f->facts.hides_unwinder || f->unreadable || f->unguarded;
+	for (int kind = 0; kind < HOOK_KINDS; kind++)
+		hooks |= f->facts.hooks[kind].n > 0;
+	return f->state == FILE_PROBED && !hooks && !f->groups.len && !f->facts.plan.results.len &&
+	       !f->facts.plan.sites.len;
+}
+
+struct probed_file *files_plain_before(const struct files *fs, uint64_t ns)
+{
+	for (size_t i = 0; i < fs->list.len && fs->unused; i++) {
+		struct probed_file *f = fs->list.data[i];
+		if (!f->users && f->unused_ns < ns && is_plain(f))
+			return f;
+	}
+	return NULL;
 }
 
 static void free_file(struct probed_file *f)

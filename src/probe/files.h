@@ -42,7 +42,6 @@ struct probed_file {
 	char *path; /* as the process that first mapped it sees it */
 	int fd;	    /* kept open, so that the inode is not reused; -1 = could not be opened */
 	uid_t owner;
-	uint32_t number; /* from 1, below 2^31 */
 	enum file_state state;
 	struct file_facts facts; /* from FILE_READ on */
 	bool unreadable;	 /* what is in it is not known: it may hide an unwinder */
@@ -65,8 +64,6 @@ struct files {
 	struct map64 by_inode; /* hash of device and inode -> struct probed_file * */
 	size_t unused;	       /* how many have no users */
 	uint64_t events;
-	uint32_t added;
-	uint64_t unused_most_ns; /* 0: there is no such limit */
 	struct closing *closing; /* since files_detach */
 };
 
@@ -82,10 +79,12 @@ bool files_has_probes(const struct probed_file *f);
 void files_use(struct files *fs, struct probed_file *f);
 void files_unuse(struct files *fs, struct probed_file *f);
 
-/* The file that nobody has used for longest, where that is longer than unused_most_ns or there are
- * too many of those; else NULL. One that exceptions are prepared in stays while one of the same
- * file system has probes. */
-struct probed_file *files_surplus(const struct files *fs, uint64_t now_ns);
+/* The file that nobody has used for longest, where there are too many of those; else NULL. Files
+ * that exceptions are prepared in stay. */
+struct probed_file *files_surplus(const struct files *fs);
+/* One that nobody has used since before that time, of those in which no entry of the catalog is
+ * looked for, nor an unwinder or linker is; or NULL. */
+struct probed_file *files_plain_before(const struct files *fs, uint64_t ns);
 /* Forgets a file. Its links must have been taken. */
 void files_remove(struct files *fs, struct probed_file *f);
 

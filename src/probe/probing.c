@@ -36,11 +36,6 @@ static void hook_kind(struct tracer *t, struct probed_file *f, enum hook_kind ki
 	tracer_note(t, f->path, e.msg);
 }
 
-static uint32_t guard_owner_of(const struct probed_file *f)
-{
-	return GUARD_OWNER_FILE | f->number;
-}
-
 void tracer_hook_file(struct tracer *t, struct probed_file *f)
 {
 	f->state = FILE_HOOKED;
@@ -49,7 +44,7 @@ void tracer_hook_file(struct tracer *t, struct probed_file *f)
 	size_t had = f->hooks.fds.len;
 	hook_kind(t, f, HOOK_UNWIND_BEGINS, t->bpf->progs.unwind_begins);
 	for (size_t i = had; i < f->hooks.fds.len; i++)
-		tracer_guard_keep(t, guard_owner_of(f), f->hooks.fds.data[i]);
+		tracer_guard_keep(t, GUARD_OWNER_FILES, f->hooks.fds.data[i]);
 	hook_kind(t, f, HOOK_UNWIND_ENDS, t->bpf->progs.unwind_ends);
 	hook_kind(t, f, HOOK_LOADER, t->bpf->progs.maps_changed);
 }
@@ -163,6 +158,9 @@ void tracer_probe_file(struct tracer *t, struct probed_file *f)
 
 /* ---- files that nobody has mapped any more ---- */
 
+#define UNUSED_NS      60000000000ULL
+#define CLOSED_AT_ONCE 64 /* of plain ones: they are many where a host builds programs */
+
 /* Links that go, in a thread of their own: each waits until no program runs in the kernel. */
 static void *detach(void *arg)
 {
@@ -184,15 +182,30 @@ static void detach_behind(struct attach_links *all)
 		pthread_detach(thread);
 }
 
-void tracer_give_back(struct tracer *t)
+static void forget_known(struct tracer *t, const struct probed_file *f)
+{
+	struct known_file key = known_file_of(f->device, f->inode);
+	if (f->known)
+		bpf_map_delete_elem(bpf_map__fd(t->bpf->maps.known_files), &key);
+}
+
+void tracer_close_unused(struct tracer *t)
 {
 	uint64_t now_ns = monotonic_ns();
-	for (struct probed_file *f; (f = files_surplus(&t->files, now_ns));) {
-		struct known_file key = known_file_of(f->device, f->inode);
-		if (f->known)
-			bpf_map_delete_elem(bpf_map__fd(t->bpf->maps.known_files), &key);
-		if (f->facts.hooks[HOOK_UNWIND_BEGINS].n)
-			tracer_guard_drop(t, guard_owner_of(f));
+	struct probed_file *f;
+	for (int i = 0; i < CLOSED_AT_ONCE && now_ns > UNUSED_NS; i++) {
+		f = files_plain_before(&t->files, now_ns - UNUSED_NS);
+		if (!f)
+			break;
+		forget_known(t, f);
+		files_remove(&t->files, f);
+	}
+}
+
+void tracer_give_back(struct tracer *t)
+{
+	for (struct probed_file *f; (f = files_surplus(&t->files));) {
+		forget_known(t, f);
 		struct attach_links links = f->hooks;
 		for (size_t g = 0; g < f->groups.len; g++) {
 			struct attach_links *of = &f->groups.data[g].links;

@@ -504,11 +504,6 @@ void tracer_results(const struct tracer *t,
 	}
 }
 
-void tracer_close_unused(struct tracer *t, uint64_t after_ns)
-{
-	t->files.unused_most_ns = after_ns;
-}
-
 void tracer_linger(struct tracer *t)
 {
 	t->linger = true;

@@ -341,12 +341,10 @@ bool tracer_guard_works(const struct tracer *t);
 /* What the guard may do: fewer than the tracer. */
 const struct sandbox *tracer_guard_sandbox(void);
 
-/* Files that nobody has had mapped for long go, with what is attached to them. */
-void tracer_give_back(struct tracer *t);
-/* They go after so long, also where they are few: an open file keeps its room on the disk when it
- * is deleted, and its file system from being unmounted. What was found in them is in tracer_results
- * no more. */
-void tracer_close_unused(struct tracer *t, uint64_t after_ns);
+/* Once a second: files in which nothing is to be traced, and that nobody has had mapped for a minute,
+ * are closed. An open file keeps its room on the disk when it is deleted, and its file system from
+ * being unmounted. */
+void tracer_close_unused(struct tracer *t);
 
 /* Targets go on running after tracer_close: the exception guard stays for some seconds,
  * for the calls that are under way. */

@@ -92,6 +92,8 @@ void tracer_hook_file(struct tracer *t, struct probed_file *f);
 void tracer_probe_file(struct tracer *t, struct probed_file *f);
 /* New probes and layouts go to the programs and the listener. */
 void tracer_tell_plan(struct tracer *t);
+/* Files that nobody has had mapped for long go, with what is attached to them. */
+void tracer_give_back(struct tracer *t);
 void tracer_note(struct tracer *t, const char *subject, const char *reason);
 /* The path that opens the very file. */
 void tracer_file_path(const struct probed_file *f, char ret[32]);
@@ -158,7 +160,7 @@ void tracer_answer_unwind(struct tracer *t, uint64_t sequence);
 
 int tracer_guard_start(struct tracer *t, struct err *e);
 /* Gives the guard a share of a hook's link, which keeps it attached after our end. */
-#define GUARD_OWNER_FILE 0x80000000U /* and its number; below are slots of graph_guard.c */
+#define GUARD_OWNER_FILES 0xffffffffU /* they stay until the guard ends */
 void tracer_guard_keep(struct tracer *t, uint32_t owner, int link_fd);
 /* It has none of the owner's any more. */
 void tracer_guard_drop(struct tracer *t, uint32_t owner);

@@ -18,8 +18,7 @@
 #define ALWAYS_ON_RINGS	  (32u << 20) /* of many CPUs */
 #define ALWAYS_ON_FEW	  (16u << 20) /* as long as each has ALWAYS_ON_RING */
 #define ALWAYS_ON_RING	  (1u << 20)
-#define UNUSED_NS	  60000000000ULL /* files that nobody has mapped, where nothing is kept */
-#define FIRST_STACK_SHIFT 3		 /* as for a busy job; a quiet one gets more stacks soon */
+#define FIRST_STACK_SHIFT 3 /* as for a busy job; a quiet one gets more stacks soon */
 
 void session_say(const struct session *s, const char *fmt, ...)
 {
@@ -137,8 +136,6 @@ int session_open(struct session *s, struct err *e)
 	if (rc)
 		return rc;
 	tracer_set_stack_shift(s->tracer, s->mover.stack_shift);
-	if (!s->opts->output)
-		tracer_close_unused(s->tracer, UNUSED_NS);
 	if (tracer_call_costs(s->tracer, &s->call_costs, &s->call_costs_error))
 		memset(&s->call_costs, 0, sizeof(s->call_costs)); /* the kernel's part is missing */
 	return 0;

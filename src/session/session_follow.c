@@ -126,7 +126,7 @@ void follow_tick(struct session *s)
 		end_for(s, SESSION_CANNOT_WRITE);
 	if (tick % SWEEP_TICKS == 0) {
 		targets_sweep(s);
-		tracer_give_back(s->tracer);
+		tracer_close_unused(s->tracer);
 		silence_look(s);
 	}
 	check_guard(s);
