@@ -78,21 +78,25 @@ for _ in range(%d):
     os.write(f, b"x" * (1 << 20))
     os.fsync(f)
 before, end = times(), time.monotonic() + 30
-while sys.argv[2:] and times() < before + 32 and time.monotonic() < end:
+while sys.argv[2:] and times() < before + 64 and time.monotonic() < end:
     time.sleep(0.01)
 os.unlink(sys.argv[1])
 print(os.getpid(), flush=True)
 """
 
 # Where a kernel does not tell of an end, that is known when the request's place is used again: so
-# the other goes on for a while.
+# the other goes on for a while, on each CPU in turn, for each begins with the place that was freed
+# on it last.
 #
 # The same blocks over and over: of files that grow side by side the disk may get what is next to
 # each other as one request, which is of who began it. Each time is a byte of the second file.
 REWRITER = """
 import os, sys
 f, n = (os.open(path, os.O_RDWR | os.O_CREAT) for path in sys.argv[1:3])
+cpus, i = sorted(os.sched_getaffinity(0)), 0
 while True:
+    os.sched_setaffinity(0, {cpus[i % len(cpus)]})
+    i += 1
     os.pwrite(f, b"x" * (1 << 20), 0)
     os.fsync(f)
     os.write(n, b".")
