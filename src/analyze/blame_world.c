@@ -552,11 +552,13 @@ static uint32_t top_frame(const struct blame_world *w, const struct blame_span *
 		uint64_t from_ns = spans[i].from_ns;
 		from_ns -= from_ns < before_ns ? from_ns : before_ns;
 		for (size_t k = blame_sample_from(s, len, from_ns);
-		     k < len && s[k].time_ns < spans[i].to_ns; k++)
-			if (frame_of(w, &s[k]) != BLAME_NO_FRAME) {
-				add_time(&all, frame_of(w, &s[k]), s[k].weight_ns);
-				sum_ns += s[k].weight_ns;
-			}
+		     k < len && s[k].time_ns < spans[i].to_ns; k++) {
+			uint32_t frame = frame_of(w, &s[k]);
+			if (frame == BLAME_NO_FRAME)
+				continue;
+			add_time(&all, frame, s[k].weight_ns);
+			sum_ns += s[k].weight_ns;
+		}
 	}
 	for (size_t i = 0; i < all.len; i++)
 		if (all.data[i].ns > top.ns)

@@ -63,10 +63,11 @@ static size_t feature_of(enum detect_layer layer, const char *name)
 	return SIZE_MAX;
 }
 
-static bool is_known(enum detect_layer layer, const char *name, const double *x)
+/* Not finite: not known. */
+static double value_of(enum detect_layer layer, const char *name, const double *x)
 {
 	size_t f = feature_of(layer, name);
-	return f != SIZE_MAX && isfinite(x[f]);
+	return f != SIZE_MAX ? x[f] : NAN;
 }
 
 uint32_t explain_columns(double *ret, const struct model_mixture *m, enum detect_layer layer,
@@ -74,10 +75,9 @@ uint32_t explain_columns(double *ret, const struct model_mixture *m, enum detect
 {
 	uint32_t known = 0;
 	for (uint32_t c = 0; c < m->columns; c++) {
-		size_t f = feature_of(layer, m->names[c]);
-		bool finite = f != SIZE_MAX && isfinite(x[f]);
-		ret[c] = finite ? (x[f] - m->centre[c]) / m->scale[c] : 0;
-		known += finite;
+		double value = value_of(layer, m->names[c], x);
+		ret[c] = isfinite(value) ? (value - m->centre[c]) / m->scale[c] : 0;
+		known += isfinite(value) ? 1 : 0;
 	}
 	return known;
 }
@@ -182,7 +182,7 @@ void explain_row(struct explained *ret, const struct model_mixture *m, enum dete
 	const double *mean = m->gmm.means + (size_t)component * m->columns;
 	for (uint32_t c = 0; c < m->columns; c++) {
 		/* what is not known stands for what is usual, not for the component's mean */
-		if (!is_known(layer, m->names[c], x))
+		if (!isfinite(value_of(layer, m->names[c], x)))
 			parts[c] = 0;
 		sum += parts[c];
 		if (is_better(layer, m->names[c], row[c] < mean[c]))

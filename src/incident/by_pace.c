@@ -44,9 +44,11 @@ static bool is_worked_for(const struct detector *d, const struct feature_row *ro
  * rests meanwhile. */
 static bool counters_are_all(const struct detector *d, const struct feature_row *row, uint32_t pid)
 {
-	double before, now = job_pace_at(&d->job.paces, pid, row, &before);
-	bool rests = job_is_helper(&d->job.paces, pid) && is_worked_for(d, row, pid);
-	return layer_has_counters(row->layer) && !(now > 0) && !(before > 0) && !rests;
+	double before;
+	if (!layer_has_counters(row->layer) || job_pace_at(&d->job.paces, pid, row, &before) > 0 ||
+	    before > 0)
+		return false;
+	return !job_is_helper(&d->job.paces, pid) || !is_worked_for(d, row, pid);
 }
 
 enum by_pace by_pace_of(const struct detector *d, const struct feature_row *row,

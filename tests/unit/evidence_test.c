@@ -22,6 +22,14 @@
 
 static struct rec_writer *w;
 
+static void create(void)
+{
+	struct err err = {0};
+	if (rec_writer_open(&w, path, NULL, &err))
+		fail_msg("%s", err.msg);
+	rec_put_process(w, &(struct m_process){.pid = JOB, .parent_pid = 1, .start_ns = 1});
+}
+
 static uint32_t probe_of(const char *layer, const char *name, const char *role)
 {
 	return rec_add_probe(w, &(struct m_probe){.layer = (uint32_t)rec_string_z(w, layer),
@@ -83,12 +91,9 @@ static void evidence_of(struct evidence *ret, struct rec_reader **ret_reader)
 static void what_is_waited_for_is_not_its_own(void **state)
 {
 	(void)state;
-	struct err err = {0};
 	struct evidence e;
 	struct rec_reader *reader;
-	if (rec_writer_open(&w, path, NULL, &err))
-		fail_msg("%s", err.msg);
-	rec_put_process(w, &(struct m_process){.pid = JOB, .parent_pid = 1, .start_ns = 1});
+	create();
 	uint32_t pass = probe("backward", "backward"), node = probe("MulBackward0", "");
 	uint32_t other = probe("sync", "");
 	uint32_t first = rec_add_thread(w, &(struct m_thread){JOB, JOB, 0});
@@ -145,12 +150,9 @@ static uint32_t line_of(const struct rec_reader *reader, uint32_t frame)
 static uint32_t line_that_saves(bool within, uint64_t slow_ms)
 {
 	const char *torch = "/usr/lib/python3/dist-packages/torch/serialization.py";
-	struct err err = {0};
 	struct evidence e;
 	struct rec_reader *reader;
-	if (rec_writer_open(&w, path, NULL, &err))
-		fail_msg("%s", err.msg);
-	rec_put_process(w, &(struct m_process){.pid = JOB, .parent_pid = 1, .start_ns = 1});
+	create();
 	uint32_t first = rec_add_thread(w, &(struct m_thread){JOB, JOB, 0});
 	uint32_t train = line(0, "main", "/job/train.py", 10);
 	uint32_t best = line(train, "save_best", "/job/train.py", 57);
@@ -182,12 +184,9 @@ static void a_checkpoint_has_the_line_that_writes_it(void **state)
  * also of a library; of many none is. What runs between says nothing. */
 static uint32_t line_that_collects(bool scattered)
 {
-	struct err err = {0};
 	struct evidence e;
 	struct rec_reader *reader;
-	if (rec_writer_open(&w, path, NULL, &err))
-		fail_msg("%s", err.msg);
-	rec_put_process(w, &(struct m_process){.pid = JOB, .parent_pid = 1, .start_ns = 1});
+	create();
 	uint32_t first = rec_add_thread(w, &(struct m_thread){JOB, JOB, 0});
 	uint32_t gc = probe_of("python", "gc", "");
 	uint32_t train = line(0, "main", "/job/train.py", 10);
