@@ -300,8 +300,9 @@ static char *take_text(struct answer *a, size_t len)
 struct intake {
 	struct plan *plan;
 	const char *path;
-	size_t first_probe, first_layout;
-	uint8_t layouts[LAYOUTS_MOST]; /* the answer's number -> the plan's */
+	size_t had_probes, had_layouts; /* before it came */
+	size_t first_probe;		/* the answer's number 0 in the plan */
+	uint8_t layouts[LAYOUTS_MOST];	/* the answer's number -> the plan's */
 	uint32_t nlayouts;
 };
 
@@ -451,6 +452,47 @@ static bool take_layouts(struct intake *in, struct answer *from, uint32_t n)
 	return true;
 }
 
+static void drop_probes(const struct intake *in)
+{
+	while (in->plan->probes.len > in->had_probes) {
+		struct probe_info *info = &in->plan->probes.data[--in->plan->probes.len];
+		free(info->name);
+		free(info->symbol);
+		free(info->library);
+	}
+}
+
+static bool is_same_probe(const struct probe_info *a, const struct probe_info *b)
+{
+	return a->entry == b->entry && a->name_arg == b->name_arg &&
+	       a->by_callback == b->by_callback && !strcmp(a->name, b->name) &&
+	       !strcmp(a->symbol, b->symbol) && !strcmp(a->library, b->library) &&
+	       !memcmp(&a->desc, &b->desc, sizeof(a->desc)) &&
+	       !memcmp(a->arg_order, b->arg_order, sizeof(a->arg_order));
+}
+
+static bool is_same_run(const struct plan *p, size_t a, size_t b, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!is_same_probe(&p->probes.data[a + i], &p->probes.data[b + i]))
+			return false;
+	return true;
+}
+
+/* Another copy of a file, or the file again after it was given back, has the numbers that the first
+ * one had: there are MAX_PROBES of them, and PyTorch takes a fifth each time. */
+static void number_again(struct intake *in, uint32_t n)
+{
+	const struct plan *p = in->plan;
+	for (size_t first = 0; n && first + n <= in->had_probes; first++) {
+		if (!is_same_run(p, first, in->had_probes, n))
+			continue;
+		drop_probes(in);
+		in->first_probe = first;
+		return;
+	}
+}
+
 static bool take_all(struct intake *in, struct answer *from, const struct answer_head *head,
 		     struct file_plan *ret)
 {
@@ -460,6 +502,7 @@ static bool take_all(struct intake *in, struct answer *from, const struct answer
 		if (!take_probe(in, from) ||
 		    !number_layouts(in, &in->plan->probes.data[in->plan->probes.len - 1].desc))
 			return false;
+	number_again(in, head->probes);
 	for (uint32_t i = 0; i < head->sites; i++)
 		if (!take_site(in, from, head->probes, ret))
 			return false;
@@ -471,13 +514,8 @@ static bool take_all(struct intake *in, struct answer *from, const struct answer
 
 static void take_back(const struct intake *in)
 {
-	while (in->plan->probes.len > in->first_probe) {
-		struct probe_info *info = &in->plan->probes.data[--in->plan->probes.len];
-		free(info->name);
-		free(info->symbol);
-		free(info->library);
-	}
-	in->plan->layouts.len = in->first_layout;
+	drop_probes(in);
+	in->plan->layouts.len = in->had_layouts;
 }
 
 static bool head_holds(const struct answer_head *h)
@@ -497,17 +535,18 @@ int file_facts_take(struct file_facts *ret, struct plan *plan, const char *path,
 	struct file_facts f = {0};
 	struct intake in = {.plan = plan,
 			    .path = path,
-			    .first_probe = plan->probes.len,
-			    .first_layout = plan->layouts.len};
+			    .had_probes = plan->probes.len,
+			    .had_layouts = plan->layouts.len,
+			    .first_probe = plan->probes.len};
 	if (!take(&from, &head, sizeof(head)) || !head_holds(&head))
 		return err_set(e, EPROTO, "what was read of it makes no sense");
-	if (head.probes > MAX_PROBES - plan->probes.len)
-		return err_set(e, E2BIG, "more than %d functions to trace: narrow --layers",
-			       MAX_PROBES);
-	if (!take_all(&in, &from, &head, &f.plan)) {
+	bool taken = take_all(&in, &from, &head, &f.plan);
+	if (!taken || plan->probes.len > MAX_PROBES) {
 		take_back(&in);
 		file_plan_free(&f.plan);
-		return err_set(e, EPROTO, "what was read of it makes no sense");
+		return taken ? err_set(e, E2BIG, "more than %d functions to trace: narrow --layers",
+				       MAX_PROBES)
+			     : err_set(e, EPROTO, "what was read of it makes no sense");
 	}
 	memcpy(f.build_id, head.build_id, sizeof(f.build_id));
 	memcpy(f.interpreter, head.interpreter, sizeof(f.interpreter));

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -194,6 +195,44 @@ static void test_answers_stand_alone(void **state)
 	close(fd);
 }
 
+static void answer_of(struct plan *p, const char *path, struct buf *ret)
+{
+	struct err e = {""};
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(file_facts_answer(p, fd, (const uint8_t *)path, strlen(path), ret, &e), 0);
+	close(fd);
+}
+
+/* A program is started again and again, or is in many containers: numbers of probes are bounded. */
+static void test_numbers_are_used_again(void **state)
+{
+	static const char *const paths[] = {"/lib/liba.so", "/lib/libb.so", "/opt/liba.so"};
+	struct catalog c = {0};
+	struct plan p = {.catalog = &c, .layers = ~0u};
+	struct err e = {""};
+	(void)state;
+	assert_int_equal(catalog_add_spec(&c, "lib?.so:main(i32 n) -> int", &e), 0);
+	for (uint32_t turn = 0; turn < 9; turn++) {
+		struct buf answer = {0};
+		struct file_facts facts;
+		const char *path = paths[turn % 3];
+		answer_of(&p, path, &answer);
+		assert_int_equal(file_facts_take(&facts, &p, path, answer.data, answer.len, &e), 0);
+		assert_int_equal(p.probes.len, turn < 3 ? turn + 1 : 3);
+		assert_int_equal(facts.plan.sites.data[0].probe, turn % 3);
+		assert_int_equal(COOKIE_PROBE(facts.plan.sites.data[0].cookie), turn % 3);
+		assert_string_equal(p.probes.data[turn % 3].library, path);
+		/* one that is cut off leaves them as they are */
+		assert_int_equal(file_facts_take(&facts, &p, path, answer.data, answer.len - 1, &e),
+				 -EPROTO);
+		assert_int_equal(p.probes.len, turn < 3 ? turn + 1 : 3);
+		file_facts_free(&facts);
+		buf_free(&answer);
+	}
+	plan_free(&p);
+	catalog_free(&c);
+}
+
 /* What an answer says of a place's instruction is in what the programs are given: what they cost is
  * reckoned by it. */
 static void test_cookies(void **state)
@@ -218,6 +257,7 @@ int main(void)
 		cmocka_unit_test(test_options),
 		cmocka_unit_test(test_names_of_libraries),
 		cmocka_unit_test(test_answers_stand_alone),
+		cmocka_unit_test(test_numbers_are_used_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
