@@ -1,5 +1,6 @@
-/* elves.c - files that names are looked up in: opened once in each of their states, found by what a
- * process has mapped or by the number that the unwinder gave them. */
+/* elves.c - files that names are looked up in: known once in each of their states, found by what a
+ * process has mapped or by the number that the unwinder gave them. elves_rest.c closes those that
+ * nobody asks for. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,13 +62,23 @@ static size_t add_elf(struct pipeline *p, const struct elf_identity *identity, i
 {
 	uint64_t ids[] = {identity->device, identity->inode};
 	uint32_t vdso_bytes = fd < 0 ? (uint32_t)(m->end - m->start) : 0;
-	struct open_elf *o = vec_push(&p->elves);
 	struct err e;
-	o->identity = *identity;
+	size_t index = p->elves.len;
+	if (p->free_elves.len)
+		index = p->free_elves.data[--p->free_elves.len];
+	else
+		vec_push(&p->elves);
+	struct open_elf *o = &p->elves.data[index];
+	*o = (struct open_elf){.identity = *identity, .asked_ns = p->forgot_ns};
 	o->is_open = !namer_open(p, fd, vdso_bytes, m->path, &o->file, &o->facts, &e);
-	map64_set(&p->elf_of, hash_bytes(identity, sizeof(*identity)), p->elves.len - 1);
-	map64_set(&p->elf_of_file, hash_bytes(ids, sizeof(ids)), p->elves.len - 1);
-	return p->elves.len - 1;
+	map64_set(&p->elf_of, hash_bytes(identity, sizeof(*identity)), index);
+	map64_set(&p->elf_of_file, hash_bytes(ids, sizeof(ids)), index);
+	return index;
+}
+
+static bool is_state(const struct open_elf *o, const struct elf_identity *identity)
+{
+	return !memcmp(&o->identity, identity, sizeof(*identity));
 }
 
 /* Its index in elves + 1, opened if it is not; takes the descriptor over. */
@@ -76,10 +87,10 @@ static size_t elf_of_identity(struct pipeline *p, const struct elf_identity *ide
 {
 	uint64_t index;
 	if (!map64_get(&p->elf_of, hash_bytes(identity, sizeof(*identity)), &index) ||
-	    memcmp(&p->elves.data[index].identity, identity, sizeof(*identity)) != 0)
+	    !is_state(&p->elves.data[index], identity))
 		index = add_elf(p, identity, fd, m);
 	else if (fd >= 0)
-		close(fd);
+		namer_wake(&p->elves.data[index].file, fd);
 	return p->elves.data[index].is_open ? index + 1 : 0;
 }
 
@@ -109,6 +120,37 @@ static bool was_written_over(struct pipeline *p, uint32_t tgid, const struct pro
 	       (!build_id[0] || hash_bytes(build_id, strlen(build_id)) != seen->build_id);
 }
 
+void elf_wake(struct pipeline *p, struct open_elf *o)
+{
+	struct elf_identity identity = {0};
+	struct proc_map m = o->asked_at;
+	bool tried = o->woken_ns == p->forgot_ns && o->woken_by == o->asked_by;
+	if (!namer_rests(&o->file) || !m.inode || tried)
+		return;
+	o->woken_ns = p->forgot_ns;
+	o->woken_by = o->asked_by;
+	m.path = o->file.path;
+	int fd = find_file(p, o->asked_by, &m, &identity);
+	if (fd >= 0 && is_state(o, &identity))
+		namer_wake(&o->file, fd);
+	else if (fd >= 0)
+		close(fd);
+	o->asked_ns = p->forgot_ns;
+}
+
+static void note_question(struct pipeline *p, struct open_elf *o, uint32_t tgid,
+			  const struct proc_map *m)
+{
+	o->asked = ++p->elf_questions;
+	o->asked_ns = p->forgot_ns;
+	o->asked_by = tgid;
+	o->asked_at = *m;
+	o->asked_at.path = NULL;
+	if (!p->forgets) /* places get their names at the end: their process may have gone by then
+			  */
+		elf_wake(p, o);
+}
+
 size_t pipeline_elf_index(struct pipeline *p, uint32_t tgid, const struct proc_map *m)
 {
 	uint64_t index, key;
@@ -128,43 +170,8 @@ size_t pipeline_elf_index(struct pipeline *p, uint32_t tgid, const struct proc_m
 		map64_set(&p->elf_of_map, key, index);
 	}
 	if (index)
-		p->elves.data[index - 1].asked = ++p->elf_questions;
+		note_question(p, &p->elves.data[index - 1], tgid, m);
 	return index;
-}
-
-static void close_elf(struct pipeline *p, size_t i)
-{
-	struct open_elf *o = &p->elves.data[i];
-	uint64_t ids[] = {o->identity.device, o->identity.inode}, index;
-	uint64_t state = hash_bytes(&o->identity, sizeof(o->identity));
-	uint64_t file = hash_bytes(ids, sizeof(ids));
-	if (map64_get(&p->elf_of, state, &index) && index == i)
-		map64_del(&p->elf_of, state);
-	if (map64_get(&p->elf_of_file, file, &index) && index == i)
-		map64_del(&p->elf_of_file, file);
-	namer_close(&o->file);
-	namer_close(&o->debug);
-	o->is_open = false;
-}
-
-void elves_forget(struct pipeline *p, size_t most)
-{
-	size_t n = 0;
-	uint64_t *asked = xcalloc(p->elves.len + 1, sizeof(*asked));
-	for (size_t i = 0; i < p->elves.len; i++)
-		if (p->elves.data[i].is_open)
-			asked[n++] = p->elves.data[i].asked;
-	uint64_t since = n > most ? forget_since(asked, n, most / 2) : 0;
-	free(asked);
-	if (!since)
-		return;
-	frames_name_all(p);
-	for (size_t i = 0; i < p->elves.len; i++)
-		if (p->elves.data[i].is_open && p->elves.data[i].asked < since)
-			close_elf(p, i);
-	map64_free(&p->elf_of_map);
-	for (size_t i = 0; i < p->tables.len; i++)
-		p->tables.data[i].elf = 0;
 }
 
 /* ---- by table ---- */
@@ -208,6 +215,7 @@ void pipeline_take_table(struct pipeline *p, const struct message *m)
 	if (m->fd >= 0 && !fstat(m->fd, &st))
 		identify(&t->map, &st, &t->identity);
 	t->fd = m->fd;
+	t->told_ns = p->forgot_ns;
 	close_earlier(p, m->table);
 }
 
@@ -247,7 +255,7 @@ size_t pipeline_table_elf(struct pipeline *p, uint32_t tgid, uint32_t table)
 	if (!t->elf)
 		t->elf = (uint32_t)open_table(p, tgid, t);
 	if (t->elf)
-		p->elves.data[t->elf - 1].asked = ++p->elf_questions;
+		note_question(p, &p->elves.data[t->elf - 1], tgid, &t->map);
 	return t->elf;
 }
 

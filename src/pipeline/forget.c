@@ -180,7 +180,7 @@ void forget_pass(struct pipeline *p)
 	forget_due(p, now_ns);
 	codes_forget(p, CODES);
 	frames_forget_codes(p, CODES);
-	elves_forget(p, FILES);
+	elves_rest(p, FILES);
 	drop_large(&p->elf_of_map);
 	drop_large(&p->vtables);
 	if (!p->forgets)

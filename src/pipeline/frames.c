@@ -508,8 +508,10 @@ static int name_from(struct batch *b, struct named_file *file)
  * names of another: it has none (-ESTALE). */
 static void name_batch(struct batch *b, struct open_elf *elf)
 {
+	elf_wake(b->p, elf);
+	/* of one that cannot be opened now they are asked for again */
 	for (size_t i = 0; i < b->n; i++)
-		frame_at(b->p->frames, b->frames[i])->named = true;
+		frame_at(b->p->frames, b->frames[i])->named = !namer_rests(&elf->file);
 	if (elf->facts.has_symtab && name_from(b, &elf->file) != -ESTALE)
 		return;
 	find_debug(b->p, elf);
@@ -574,6 +576,13 @@ static void name_made_code(struct pipeline *p)
 	}
 	free(frames);
 	vec_free(&all);
+}
+
+void frames_mark_elves(const struct pipeline *p, uint8_t *used)
+{
+	for (size_t i = 0; i < p->frames->list.len; i++)
+		if (p->frames->list.data[i].elf)
+			used[p->frames->list.data[i].elf - 1] = 1;
 }
 
 void frames_name_all(struct pipeline *p)

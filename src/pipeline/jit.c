@@ -145,6 +145,8 @@ uint32_t jit_process_of(struct pipeline *p, uint32_t tgid)
 	struct jit *j = p->jit;
 	struct jit_process process;
 	uint64_t known, key = pipeline_process_key(p, tgid);
+	if (p->forgets)
+		return 0;
 	if (map64_get(&j->by_key, key, &known))
 		return (uint32_t)known;
 	bool found = j->list.len < PROCESSES_MOST && open_process(p, tgid, &process);

@@ -137,6 +137,60 @@ void namer_close(struct named_file *f)
 	*f = (struct named_file){.fd = -1};
 }
 
+static bool has_reader(const struct namer *n, uid_t owner)
+{
+	for (size_t i = 0; i < n->nreaders; i++)
+		if (n->readers[i].owner == owner)
+			return true;
+	return false;
+}
+
+/* A reader that does not take it has its files no more. */
+static void close_at_reader(struct pipeline *p, uid_t owner, const struct buf *handles)
+{
+	struct buf answer = {0};
+	struct err e;
+	if (has_reader(p->namer, owner) && ask(p, owner, NAMER_REST, -1, handles, &answer, &e))
+		parser_renew(reader_of(p->namer, owner));
+	buf_free(&answer);
+}
+
+bool namer_is_open(const struct named_file *f)
+{
+	return f->handle && f->fd >= 0;
+}
+
+bool namer_rests(const struct named_file *f)
+{
+	return f->handle && f->fd < 0 && !f->vdso_bytes;
+}
+
+void namer_rest(struct pipeline *p, struct named_file *const *files, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct buf handles = {0};
+		uid_t owner = files[i]->owner;
+		for (size_t k = i; k < n; k++) {
+			if (!namer_is_open(files[k]) || files[k]->owner != owner)
+				continue;
+			buf_add(&handles, &files[k]->handle, sizeof(files[k]->handle));
+			close(files[k]->fd);
+			files[k]->fd = -1;
+		}
+		if (handles.len)
+			close_at_reader(p, owner, &handles);
+		buf_free(&handles);
+	}
+}
+
+void namer_wake(struct named_file *f, int fd)
+{
+	if (namer_rests(f))
+		f->fd = fd;
+	else
+		close(fd);
+}
+
 /* Of its owner little more is read. */
 static void give_up_on(struct pipeline *p, uid_t owner, const char *subject, const char *why)
 {
@@ -231,7 +285,7 @@ int namer_names(struct pipeline *p, struct named_file *f, enum namer_form form,
 {
 	struct buf question = {0}, answer = {0};
 	struct err e;
-	if (!f->handle)
+	if (!f->handle || namer_rests(f))
 		return -ENOENT;
 	struct namer_question q = {.handle = f->handle,
 				   .vdso_bytes = f->vdso_bytes,

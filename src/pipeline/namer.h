@@ -22,8 +22,8 @@
 /* A file that can be asked about. */
 struct named_file {
 	uint32_t handle;     /* 0: it cannot be */
-	int fd;		     /* -1: the vDSO */
-	uint32_t vdso_bytes; /* of it */
+	int fd;		     /* -1: the vDSO, or it rests */
+	uint32_t vdso_bytes; /* of the vDSO */
 	uid_t owner;
 	uint64_t size_bytes, written_ns; /* as it was when it was opened */
 	char *path;			 /* for notes */
@@ -46,6 +46,14 @@ void namer_free(struct namer *n);
 int namer_open(struct pipeline *p, int fd, uint32_t vdso_bytes, const char *path,
 	       struct named_file *ret, struct namer_facts *ret_facts, struct err *e);
 void namer_close(struct named_file *f);
+/* Files that cannot be asked about for a while: nobody has them open until they are woken. Those
+ * that rest, the vDSO and closed ones stay as they are. */
+void namer_rest(struct pipeline *p, struct named_file *const *files, size_t n);
+bool namer_is_open(const struct named_file *f); /* of this host's files, and awake */
+bool namer_rests(const struct named_file *f);
+/* By a descriptor of the file in the same state, which is taken over; closed where it does not
+ * rest. */
+void namer_wake(struct named_file *f, int fd);
 
 enum namer_form { NAMER_FUNCTIONS, NAMER_CLASSES /* of vtables */ };
 
@@ -65,10 +73,11 @@ char *namer_demangle(struct pipeline *p, uint32_t tgid, const char *symbol);
 
 /* ---- between namer.c and namer_worker.c ---- */
 
-enum namer_op { NAMER_OPEN, NAMER_NAMES, NAMER_DEMANGLE, NAMER_JIT }; /* PIPELINE_OPS of them */
+/* PIPELINE_OPS of them */
+enum namer_op { NAMER_OPEN, NAMER_NAMES, NAMER_DEMANGLE, NAMER_JIT, NAMER_REST };
 
-/* Then the path (NAMER_OPEN), or addresses (NAMER_NAMES); the answer is the facts, or names that
- * each end with a zero. */
+/* Of NAMER_REST: handles alone, and no answer. Of others: then the path (NAMER_OPEN), or addresses
+ * (NAMER_NAMES); the answer is the facts, or names that each end with a zero. */
 struct namer_question {
 	uint32_t handle;
 	uint32_t vdso_bytes;

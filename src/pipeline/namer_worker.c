@@ -23,6 +23,14 @@
 
 /* ---- files ---- */
 
+static void close_file(struct namer_files *fs, size_t i)
+{
+	fs->bytes -= fs->list.data[i].bytes;
+	fs->copied_bytes -= fs->list.data[i].copied ? fs->list.data[i].bytes : 0;
+	elf_file_close(fs->list.data[i].elf);
+	fs->list.data[i] = fs->list.data[--fs->list.len];
+}
+
 static void close_oldest(struct namer_files *fs, bool copied)
 {
 	size_t oldest = SIZE_MAX;
@@ -30,12 +38,8 @@ static void close_oldest(struct namer_files *fs, bool copied)
 		if ((fs->list.data[i].copied || !copied) &&
 		    (oldest == SIZE_MAX || fs->list.data[i].asked < fs->list.data[oldest].asked))
 			oldest = i;
-	if (oldest == SIZE_MAX)
-		return;
-	fs->bytes -= fs->list.data[oldest].bytes;
-	fs->copied_bytes -= fs->list.data[oldest].copied ? fs->list.data[oldest].bytes : 0;
-	elf_file_close(fs->list.data[oldest].elf);
-	fs->list.data[oldest] = fs->list.data[--fs->list.len];
+	if (oldest != SIZE_MAX)
+		close_file(fs, oldest);
 }
 
 /* One that was closed comes with its next question again, unless it was written to since. */
@@ -217,10 +221,30 @@ static int answer_demangle(void *ctx, int fd, const uint8_t *question, size_t le
 	return 0;
 }
 
+static bool is_among(uint32_t handle, const uint8_t *handles, size_t len)
+{
+	for (size_t at = 0; at + sizeof(handle) <= len; at += sizeof(handle))
+		if (!memcmp(&handle, handles + at, sizeof(handle)))
+			return true;
+	return false;
+}
+
+static int answer_rest(void *ctx, int fd, const uint8_t *question, size_t len, struct buf *ret,
+		       struct err *e)
+{
+	struct namer_files *fs = ctx;
+	(void)fd, (void)ret, (void)e;
+	for (size_t i = fs->list.len; i-- > 0;)
+		if (is_among(fs->list.data[i].handle, question, len))
+			close_file(fs, i);
+	return 0;
+}
+
 void pipeline_parser_ops(struct namer_files *files, struct parser_op ret[PIPELINE_OPS])
 {
 	ret[NAMER_OPEN] = (struct parser_op){answer_open, files};
 	ret[NAMER_NAMES] = (struct parser_op){answer_names, files};
 	ret[NAMER_DEMANGLE] = (struct parser_op){answer_demangle, NULL};
 	ret[NAMER_JIT] = (struct parser_op){answer_jit, NULL};
+	ret[NAMER_REST] = (struct parser_op){answer_rest, files};
 }

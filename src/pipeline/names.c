@@ -294,6 +294,7 @@ static char *class_in(struct pipeline *p, uint32_t tgid, const proc_maps_t *maps
 	    !is_loaded(&elf->facts.segments, address - bias))
 		return NULL;
 	address -= bias;
+	elf_wake(p, elf);
 	namer_names(p, &elf->file, NAMER_CLASSES, &address, 1, keep_text, &name);
 	return name;
 }

@@ -18,6 +18,7 @@ struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root,
 	p->proc_root = xstrdup(proc_root);
 	p->inbox_tail = &p->inbox;
 	p->namer = namer_new(readers);
+	p->forgot_ns = monotonic_ns();
 	p->kernels = kernels_new();
 	p->comms = comms_new();
 	p->metrics = metrics_new();
@@ -609,6 +610,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	pipeline_free_tables(p);
 	namer_free(p->namer);
 	vec_free(&p->elves);
+	vec_free(&p->free_elves);
 	vec_free(&p->listeners);
 	map64_free(&p->lost_of);
 	map64_free(&p->elf_of);

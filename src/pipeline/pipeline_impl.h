@@ -149,8 +149,13 @@ struct elf_identity {
 
 struct open_elf {
 	struct elf_identity identity;
-	bool is_open;	/* its facts are known; false: could not be opened, or was closed */
-	uint64_t asked; /* number of the question that asked for it last */
+	bool is_open;		  /* its facts are known; false: could not be opened */
+	uint64_t asked;		  /* number of the question that asked for it last, */
+	uint64_t asked_ns;	  /* the pass of forget.c before that, */
+	uint32_t asked_by;	  /* of what process, */
+	struct proc_map asked_at; /* and of what mapping; without its path */
+	uint64_t woken_ns;	  /* as asked_ns, when it was tried to be opened again last, */
+	uint32_t woken_by;	  /* for that process */
 	struct named_file file;
 	struct namer_facts facts;
 	bool debug_tried;
@@ -163,7 +168,8 @@ struct table_file {
 	struct elf_identity identity; /* as it was then */
 	uint64_t build_id;	      /* hash, of "" where it has none */
 	int fd;			      /* until its names are asked for; -1 = none */
-	uint32_t elf;		      /* index in elves + 1, while that is open */
+	uint64_t told_ns;	      /* as asked_ns */
+	uint32_t elf;		      /* index in elves + 1, once it was opened */
 };
 
 struct listening {
@@ -212,6 +218,8 @@ struct pipeline {
 	struct map64 hist_sums;	  /* of this flush: hash of a row -> index in sums */
 	VEC(struct m_hist) sums;
 	VEC(struct open_elf) elves;
+	VEC(uint32_t) free_elves; /* of them, where nothing is kept */
+	uint64_t elves_looked_ns; /* after those that nobody asks for */
 	uint64_t elf_questions;
 	struct map64 elf_of;	  /* hash of the identity -> index */
 	struct map64 elf_of_file; /* hash of device and inode -> index of the newest state */
@@ -335,9 +343,13 @@ const struct table_file *pipeline_table(const struct pipeline *p, uint32_t table
 size_t pipeline_table_elf(struct pipeline *p, uint32_t tgid, uint32_t table);
 void pipeline_take_table(struct pipeline *p, const struct message *m);
 void pipeline_free_tables(struct pipeline *p);
-/* Where more files than `most` are open, the half stays that was asked for last; places in the
- * others have their names before. */
-void elves_forget(struct pipeline *p, size_t most);
+/* Opens a file again that rests, by the mapping that it was asked for last; it stays as it is where
+ * that shows another one by now. */
+void elf_wake(struct pipeline *p, struct open_elf *elf);
+/* elves_rest.c: where more files than `most` are open, the half rests that was asked for longest
+ * ago: places in them have their names before, where they are kept. Where nothing is, so do those
+ * that nobody has asked for in a minute, and what no place is in is forgotten. */
+void elves_rest(struct pipeline *p, size_t most);
 const struct m_code *pipeline_code_row(const struct pipeline *p, uint32_t code);
 
 /* roles.c: what calls say of names. */

@@ -10,7 +10,7 @@
 
 struct elf_file;
 
-#define PIPELINE_OPS 4
+#define PIPELINE_OPS 5
 
 /* Zeros to begin with; each process has its own copy. */
 struct namer_files {

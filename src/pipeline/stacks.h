@@ -70,6 +70,8 @@ uint32_t frames_renew(struct pipeline *p, uint32_t frame);
 const char *frames_name(struct pipeline *p, uint32_t frame);
 /* Gives it a name, that was found elsewhere. */
 void frames_set_name(struct pipeline *p, uint32_t frame, const char *name);
+/* Sets 1 for each of pipeline.elves that a frame is in. */
+void frames_mark_elves(const struct pipeline *p, uint8_t *used);
 /* Names the frames that have no name yet. */
 void frames_name_all(struct pipeline *p);
 /* The same from servers, of files without symbols: when the job is no longer disturbed. */
@@ -88,7 +90,8 @@ void kernel_frames_forget(struct kernel_frames *k);
 
 struct jit *jit_new(void);
 void jit_free(struct jit *j);
-/* Who made the code of a process, while it lives; 0 = nobody can be asked. */
+/* Who made the code of a process, while it lives; 0 = nobody can be asked, or nothing is kept:
+ * names of made code are looked for at the end. */
 uint32_t jit_process_of(struct pipeline *p, uint32_t tgid);
 /* Names frames of its made code; by rising address. */
 void jit_name(struct pipeline *p, uint32_t process, const uint32_t *frames, size_t n);
