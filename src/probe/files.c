@@ -28,6 +28,7 @@ struct probed_file *files_add(struct files *fs, uint64_t device, uint64_t inode,
 	f->inode = inode;
 	f->path = xstrdup(path);
 	f->fd = -1;
+	f->number = ++fs->added & 0x7fffffffU;
 	files_alias(fs, device, inode, f);
 	*vec_push(&fs->list) = f;
 	fs->unused++;
@@ -59,6 +60,11 @@ void files_unuse(struct files *fs, struct probed_file *f)
 {
 	f->unused = ++fs->events;
 	f->unused_ns = monotonic_ns();
+	files_unpin(fs, f);
+}
+
+void files_unpin(struct files *fs, struct probed_file *f)
+{
 	fs->unused += !--f->users;
 }
 
@@ -76,24 +82,18 @@ struct probed_file *files_surplus(const struct files *fs)
 	return oldest;
 }
 
-/* Read, and of no interest to anybody. */
-static bool is_plain(const struct probed_file *f)
+bool files_is_unused(const struct probed_file *f, uint64_t before_ns)
+{
+	return !f->users && f->unused_ns < before_ns && f->state != FILE_ASKED;
+}
+
+bool files_is_plain(const struct probed_file *f)
 {
 	bool hooks = f->hooks.fds.len || f->facts.hides_unwinder || f->unreadable || f->unguarded;
 	for (int kind = 0; kind < HOOK_KINDS; kind++)
 		hooks |= f->facts.hooks[kind].n > 0;
 	return f->state == FILE_PROBED && !hooks && !f->groups.len && !f->facts.plan.results.len &&
 	       !f->facts.plan.sites.len;
-}
-
-struct probed_file *files_plain_before(const struct files *fs, uint64_t ns)
-{
-	for (size_t i = 0; i < fs->list.len && fs->unused; i++) {
-		struct probed_file *f = fs->list.data[i];
-		if (!f->users && f->unused_ns < ns && is_plain(f))
-			return f;
-	}
-	return NULL;
 }
 
 static void free_file(struct probed_file *f)

@@ -42,6 +42,7 @@ struct probed_file {
 	char *path; /* as the process that first mapped it sees it */
 	int fd;	    /* kept open, so that the inode is not reused; -1 = could not be opened */
 	uid_t owner;
+	uint32_t number; /* from 1, below 2^31: as an owner of links in the guard */
 	enum file_state state;
 	struct file_facts facts; /* from FILE_READ on */
 	bool unreadable;	 /* what is in it is not known: it may hide an unwinder */
@@ -64,6 +65,7 @@ struct files {
 	struct map64 by_inode; /* hash of device and inode -> struct probed_file * */
 	size_t unused;	       /* how many have no users */
 	uint64_t events;
+	uint32_t added;
 	struct closing *closing; /* since files_detach */
 };
 
@@ -78,13 +80,16 @@ bool files_has_probes(const struct probed_file *f);
 
 void files_use(struct files *fs, struct probed_file *f);
 void files_unuse(struct files *fs, struct probed_file *f);
+/* The end of a use that is none of a process: it does not count for when it was used last. */
+void files_unpin(struct files *fs, struct probed_file *f);
 
 /* The file that nobody has used for longest, where there are too many of those; else NULL. Files
  * that exceptions are prepared in stay. */
 struct probed_file *files_surplus(const struct files *fs);
-/* One that nobody has used since before that time, of those in which no entry of the catalog is
- * looked for, nor an unwinder or linker is; or NULL. */
-struct probed_file *files_plain_before(const struct files *fs, uint64_t ns);
+/* Whether nobody has used it since before that time, nor waits for it. */
+bool files_is_unused(const struct probed_file *f, uint64_t before_ns);
+/* Whether no entry of the catalog is looked for in it, nor an unwinder or linker is. */
+bool files_is_plain(const struct probed_file *f);
 /* Forgets a file. Its links must have been taken. */
 void files_remove(struct files *fs, struct probed_file *f);
 

@@ -266,11 +266,24 @@ static bool await_answer(const struct tracer *t, uint32_t number)
 	return false;
 }
 
+/* One that was late, and has answered all by now, is waited for again. */
+static void take_late_answers(struct tracer *t)
+{
+	struct pollfd answer = {.fd = t->guard_sock, .events = POLLIN};
+	struct guard_message m;
+	int unused;
+	while (t->guard_late && poll(&answer, 1, 0) > 0 &&
+	       !message_receive(t->guard_sock, &m, sizeof(m), &unused))
+		t->guard_late = m.number != t->guard_drops;
+}
+
 /* Whoever closes a link last waits for the programs that it ran: that must not be the guard, on
- * whom held tasks wait. One that is stopped is waited for once. */
+ * whom held tasks wait. One that is stopped is waited for once, until it goes on. */
 void tracer_guard_drop(struct tracer *t, uint32_t owner)
 {
 	pthread_mutex_lock(&t->guard_lock);
+	if (t->guard_pid > 0)
+		take_late_answers(t);
 	struct guard_message m = {GUARD_DROP, owner, t->guard_late ? 0 : ++t->guard_drops};
 	if (t->guard_pid > 0 && !message_send(t->guard_sock, &m, sizeof(m), -1) && m.number)
 		t->guard_late = !await_answer(t, m.number);

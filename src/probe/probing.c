@@ -1,12 +1,11 @@
-/* probing.c - puts hooks and probes on one file, by its facts; takes them off again. Which process
- * has the file is scan.c's concern, and so is the order: hooks before probes. */
+/* probing.c - puts hooks and probes on one file, by its facts. Which process has the file is
+ * scan.c's concern, and so is the order: hooks before probes. unused_files.c takes them off again.
+ */
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/thread.h"
 #include "probe/tracer_impl.h"
 
 void tracer_note(struct tracer *t, const char *subject, const char *reason)
@@ -44,7 +43,7 @@ void tracer_hook_file(struct tracer *t, struct probed_file *f)
 	size_t had = f->hooks.fds.len;
 	hook_kind(t, f, HOOK_UNWIND_BEGINS, t->bpf->progs.unwind_begins);
 	for (size_t i = had; i < f->hooks.fds.len; i++)
-		tracer_guard_keep(t, GUARD_OWNER_FILES, f->hooks.fds.data[i]);
+		tracer_guard_keep(t, GUARD_OWNER_FILE | f->number, f->hooks.fds.data[i]);
 	hook_kind(t, f, HOOK_UNWIND_ENDS, t->bpf->progs.unwind_ends);
 	hook_kind(t, f, HOOK_LOADER, t->bpf->progs.maps_changed);
 }
@@ -154,67 +153,4 @@ void tracer_probe_file(struct tracer *t, struct probed_file *f)
 	vec_free(&f->facts.plan.sites);
 	if (f->groups.len && attach_groups(t, f, &e))
 		tracer_note(t, f->path, e.msg);
-}
-
-/* ---- files that nobody has mapped any more ---- */
-
-#define UNUSED_NS      60000000000ULL
-#define CLOSED_AT_ONCE 64 /* of plain ones: they are many where a host builds programs */
-
-/* Links that go, in a thread of their own: each waits until no program runs in the kernel. */
-static void *detach(void *arg)
-{
-	struct attach_links *links = arg;
-	attach_detach(links);
-	free(links);
-	return NULL;
-}
-
-static void detach_behind(struct attach_links *all)
-{
-	pthread_t thread;
-	struct attach_links *links = xcalloc(1, sizeof(*links));
-	*links = *all;
-	*all = (struct attach_links){0};
-	if (!links->fds.len || thread_start(&thread, detach, links, "eacgm-detach"))
-		detach(links);
-	else
-		pthread_detach(thread);
-}
-
-static void forget_known(struct tracer *t, const struct probed_file *f)
-{
-	struct known_file key = known_file_of(f->device, f->inode);
-	if (f->known)
-		bpf_map_delete_elem(bpf_map__fd(t->bpf->maps.known_files), &key);
-}
-
-void tracer_close_unused(struct tracer *t)
-{
-	uint64_t now_ns = monotonic_ns();
-	struct probed_file *f;
-	for (int i = 0; i < CLOSED_AT_ONCE && now_ns > UNUSED_NS; i++) {
-		f = files_plain_before(&t->files, now_ns - UNUSED_NS);
-		if (!f)
-			break;
-		forget_known(t, f);
-		files_remove(&t->files, f);
-	}
-}
-
-void tracer_give_back(struct tracer *t)
-{
-	for (struct probed_file *f; (f = files_surplus(&t->files));) {
-		forget_known(t, f);
-		struct attach_links links = f->hooks;
-		for (size_t g = 0; g < f->groups.len; g++) {
-			struct attach_links *of = &f->groups.data[g].links;
-			for (size_t i = 0; i < of->fds.len; i++)
-				*vec_push(&links.fds) = of->fds.data[i];
-			vec_free(&of->fds);
-		}
-		detach_behind(&links);
-		files_remove(&t->files, f);
-		t->shedding.loads.len = 0;
-	}
 }

@@ -96,7 +96,7 @@ static void take_part(struct tracer *t, const struct change *c, struct part *p)
 		if (p->rc)
 			tracer_note(t, p->file->path, p->e.msg);
 	}
-	files_unuse(&t->files, p->file);
+	files_unpin(&t->files, p->file);
 }
 
 static void change_end(struct tracer *t)

@@ -1,10 +1,26 @@
 /* targets.c - a list of files a process. */
 #include "probe/targets.h"
 
+#include <errno.h>
+#include <signal.h>
+
 static mapped_files_t *files_of(const struct targets *ts, pid_t pid)
 {
 	uint64_t list;
 	return map64_get(&ts->by_pid, (uint64_t)pid, &list) ? (mapped_files_t *)list : NULL;
+}
+
+bool targets_known(const struct targets *ts, pid_t pid)
+{
+	return files_of(ts, pid) != NULL;
+}
+
+void targets_ended_unseen(const struct targets *ts, pids_t *ret)
+{
+	uint64_t pid, list;
+	for (size_t at = 0; map64_next(&ts->by_pid, &at, &pid, &list);)
+		if (kill((pid_t)pid, 0) && errno == ESRCH)
+			*vec_push(ret) = (pid_t)pid;
 }
 
 bool targets_has(const struct targets *ts, pid_t pid, const struct probed_file *f)

@@ -6,6 +6,7 @@
 
 #include "base/map64.h"
 #include "probe/files.h"
+#include "symbolize/proc_maps.h"
 
 typedef VEC(struct probed_file *) mapped_files_t;
 
@@ -20,5 +21,8 @@ bool targets_forked(struct targets *ts, struct files *fs, pid_t parent, pid_t ch
 bool targets_has(const struct targets *ts, pid_t pid, const struct probed_file *f);
 /* Whether one of its files has probes; false where it is not known. */
 bool targets_probed(const struct targets *ts, pid_t pid);
+bool targets_known(const struct targets *ts, pid_t pid);
+/* Those that have ended, though it was not told; the caller's. */
+void targets_ended_unseen(const struct targets *ts, pids_t *ret);
 void targets_ended(struct targets *ts, struct files *fs, pid_t pid);
 void targets_free(struct targets *ts);

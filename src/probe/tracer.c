@@ -464,6 +464,7 @@ void tracer_stats(const struct tracer *t, struct tracer_stats *ret)
 	};
 	if (t->unwinder)
 		unwinder_stats(t->unwinder, &ret->unwinder);
+	ret->sites_before = t->places_before;
 	ret->files_read = reading.read + ret->unwinder.facts_read;
 	ret->files_cached = reading.cached + ret->unwinder.facts_cached;
 	ret->scans = t->scans_begun;
@@ -491,17 +492,6 @@ void tracer_inside_processes(const struct tracer *t, void (*visit)(void *ctx, pi
 {
 	if (t->insider)
 		insider_processes(t->insider, visit, ctx);
-}
-
-void tracer_results(const struct tracer *t,
-		    void (*visit)(void *ctx, const char *path, const struct entry_result *r),
-		    void *ctx)
-{
-	for (size_t i = 0; i < t->files.list.len; i++) {
-		const struct probed_file *f = t->files.list.data[i];
-		for (size_t r = 0; !f->expected && r < f->facts.plan.results.len; r++)
-			visit(ctx, f->path, &f->facts.plan.results.data[r]);
-	}
 }
 
 void tracer_linger(struct tracer *t)
@@ -539,6 +529,7 @@ void tracer_close(struct tracer *t)
 	targets_free(&t->targets);
 	disk_reader_free(t->disk_reader);
 	files_free(&t->files);
+	unused_free(t);
 	insider_close(t->insider);
 	tracer_guard_stop(t);
 	if (t->xid_link)

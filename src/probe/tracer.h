@@ -244,6 +244,7 @@ struct tracer_stats {
 	bool can_hold; /* C++ exceptions may pass probed frames, and late libraries are held until
 			* they are probed */
 	uint64_t sites;
+	uint64_t sites_before;	/* in files that were given back */
 	uint64_t sites_stepped; /* on instructions that the kernel single-steps */
 	uint64_t files;
 	uint64_t attach_ns; /* sum over all files */
@@ -341,10 +342,10 @@ bool tracer_guard_works(const struct tracer *t);
 /* What the guard may do: fewer than the tracer. */
 const struct sandbox *tracer_guard_sandbox(void);
 
-/* Once a second: files in which nothing is to be traced, and that nobody has had mapped for a minute,
- * are closed. An open file keeps its room on the disk when it is deleted, and its file system from
- * being unmounted. */
-void tracer_close_unused(struct tracer *t);
+/* Once a second: files that nobody has had mapped for a minute are closed, and what is attached to
+ * them is taken off. all: also those in which something is traced, where the kernel has session
+ * links (6.13); tracer_results has what was found in them still. */
+void tracer_close_unused(struct tracer *t, bool all);
 
 /* Targets go on running after tracer_close: the exception guard stays for some seconds,
  * for the calls that are under way. */

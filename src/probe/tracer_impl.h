@@ -32,12 +32,22 @@ struct switching {
 	bool off_for_good;
 };
 
+/* What became of an entry in a file that was given back. */
+struct given_back {
+	char *path;
+	struct entry_result result;
+};
+
 struct tracer {
 	uint64_t opened_ns;
 	struct tracer_options opts;
 	struct eacgm_bpf *bpf;
 	struct plan plan;
 	struct files files;
+	VEC(struct given_back) given_back; /* one for each entry of the catalog, at most */
+	uint64_t places_before;		   /* that were probed in such files */
+	VEC(struct leaving *) leaving;	   /* what is taken off such files now */
+	uint64_t looked_ns;		   /* at who has them mapped */
 	struct targets targets;
 	struct parser_host *parser_host;
 	struct reading *reading;
@@ -92,11 +102,14 @@ void tracer_hook_file(struct tracer *t, struct probed_file *f);
 void tracer_probe_file(struct tracer *t, struct probed_file *f);
 /* New probes and layouts go to the programs and the listener. */
 void tracer_tell_plan(struct tracer *t);
-/* Files that nobody has had mapped for long go, with what is attached to them. */
-void tracer_give_back(struct tracer *t);
 void tracer_note(struct tracer *t, const char *subject, const char *reason);
 /* The path that opens the very file. */
 void tracer_file_path(const struct probed_file *f, char ret[32]);
+
+/* unused_files.c: files that nobody has mapped, where those are very many. */
+void tracer_give_back(struct tracer *t);
+/* Waits until all is taken off. */
+void unused_free(struct tracer *t);
 
 /* scan.c: what processes have mapped. held: as soon as can be, and the task that waits with this
  * number (0: none) is answered; soon: together with what follows; asked: likewise, by who walks its
@@ -160,7 +173,7 @@ void tracer_answer_unwind(struct tracer *t, uint64_t sequence);
 
 int tracer_guard_start(struct tracer *t, struct err *e);
 /* Gives the guard a share of a hook's link, which keeps it attached after our end. */
-#define GUARD_OWNER_FILES 0xffffffffU /* they stay until the guard ends */
+#define GUARD_OWNER_FILE 0x80000000U /* and its number; below are slots of graph_guard.c */
 void tracer_guard_keep(struct tracer *t, uint32_t owner, int link_fd);
 /* It has none of the owner's any more. */
 void tracer_guard_drop(struct tracer *t, uint32_t owner);

@@ -126,7 +126,7 @@ void follow_tick(struct session *s)
 		end_for(s, SESSION_CANNOT_WRITE);
 	if (tick % SWEEP_TICKS == 0) {
 		targets_sweep(s);
-		tracer_close_unused(s->tracer);
+		tracer_close_unused(s->tracer, !s->opts->output);
 		silence_look(s);
 	}
 	check_guard(s);

@@ -172,7 +172,7 @@ static char *no_place_text(const struct session *s)
 {
 	struct tracer_stats st;
 	tracer_stats(s->tracer, &st);
-	if (st.sites || !(s->opts->layers & layers_of_probes(s->opts->catalog)))
+	if (st.sites || st.sites_before || !(s->opts->layers & layers_of_probes(s->opts->catalog)))
 		return NULL;
 	char *layers = layers_text(s->opts);
 	char *text = xasprintf("no traced process has a function of %s", layers);

@@ -65,6 +65,9 @@ def _(t):
     a.end()
 
 
+UNWINDERS = ["/lib/x86_64-linux-gnu/libgcc_s.so.1", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6"]
+
+
 def unmounts(t, at):
     return t.run(["umount", at]).status == 0
 
@@ -82,6 +85,39 @@ def _(t):
     expect(job.wait(30) == 0, "the job")
     expect(not unmounts(t, at), "nothing is open: this shows nothing")
     t.wait_for(lambda: unmounts(t, at), "something is open still", 120)
+    a.end()
+
+
+@test("libraries with probes that nobody has mapped any more are let go, and traced again", seconds=200,
+      beside=True)
+def _(t):
+    at = t.path("image")
+    os.mkdir(at)
+    a = Agent(t, "--budget", "100%", "--layers", "user", *probes(PUSH, "exceptions*:trace_*"))
+
+    def calls_of(job):
+        return sum(v for labels, v in a.samples().get("eacgm_calls_total", [])
+                   if labels["pid"] == str(job.pid))
+
+    def run(*args):
+        job = start_in(t, a.group, os.path.join(at, args[0]), *args[1:], LD_LIBRARY_PATH=at)
+        expect(job.wait(60) == 0, "%s ended with %d" % (args[0], job.returncode))
+        return job
+    told = t.run([target("exceptions"), "20"]).out.splitlines()
+    thrown = sum(int(line.split()[1]) for line in told if line.startswith("trace_"))
+    for turn in range(2):
+        if t.run(["mount", "-t", "tmpfs", "none", at]).status:
+            skip("cannot mount")
+        t.at_end.append(lambda: t.run(["umount", "-l", at]))
+        for path in (target("calls"), target("exceptions"), LIBTARGET, *UNWINDERS):
+            shutil.copy(path, at)
+        job = run("calls", "threads", "300", "2")
+        t.wait_for(lambda: calls_of(job) == 600, "600 calls, turn %d" % turn)
+        job = run("exceptions", "20")
+        t.wait_for(lambda: calls_of(job) == thrown, "%d calls that throw, turn %d" % (thrown, turn))
+        expect(not unmounts(t, at), "nothing is open: this shows nothing")
+        if not turn:
+            t.wait_for(lambda: unmounts(t, at), "something is open still", 120)
     a.end()
 
 
