@@ -84,7 +84,9 @@ static const struct steps_thread *thread_of_operators(const struct steps_finder 
 }
 
 /* The process's first thread, if it launches a tenth of all; else the one that launches most.
- * *ret_other: of the others the one that launches most, or NULL. */
+ * *ret_other: of the others the one that may be autograd's, which launches most, or NULL: threads
+ * of a pool, of which no one does as much as all the others (XLA's, that try kernels while a
+ * program is compiled), run no backward passes. */
 static const struct steps_thread *thread_of_launches(const struct steps_finder *f, uint32_t pid,
 						     const struct steps_thread **ret_other)
 {
@@ -104,7 +106,8 @@ static const struct steps_thread *thread_of_launches(const struct steps_finder *
 		if (t != ret && t->launches && (!other || t->launches > other->launches))
 			other = t;
 	}
-	*ret_other = other;
+	bool alone = other && other->launches * 2ULL >= all - ret->launches;
+	*ret_other = alone ? other : NULL;
 	return ret;
 }
 
@@ -218,6 +221,7 @@ static void take_process(struct steps_finder *f, uint32_t pid)
 		steps_ops_t merged = {0};
 		steps_waits_t waits = {0};
 		merge_backward(launches, other ? other : &(struct steps_thread){0}, &merged);
+		steps_graphs_join(&f->in, &merged);
 		struct steps_text text = text_with_waits(f, launches, &merged, &waits);
 		f->process->tid = launches->tid;
 		f->process->ops = text.len;

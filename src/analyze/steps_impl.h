@@ -98,6 +98,9 @@ struct row_visitor *steps_loader(struct steps_input *ret, const struct row_sourc
 				 void (*done)(void *ctx), void *ctx);
 void steps_input_free(struct steps_input *in);
 
+/* steps_graphs.c: graphs that took the place of earlier ones have their symbols. */
+void steps_graphs_join(const struct steps_input *in, steps_ops_t *ops);
+
 /* A text of operations: what is searched for repetition. */
 struct steps_text {
 	const struct steps_op *ops;

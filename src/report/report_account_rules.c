@@ -8,10 +8,11 @@
 #include "report/report_account.h"
 #include "report/report_section.h"
 
-#define LOADERS_NAMED	4
-#define START_LEAST	10 /* one part in so many of the run */
-#define COMPILE_LEAST	20
-#define COMPILERS_NAMED 3
+#define LOADERS_NAMED	   4
+#define START_LEAST	   10 /* one part in so many of the run */
+#define COMPILE_LEAST	   20
+#define COMPILE_LATE_LEAST 10 /* of the loop */
+#define COMPILERS_NAMED	   3
 
 /* Writes the sentence and returns what it costs, in ns; 0: there is nothing to say. */
 typedef uint64_t rule_fn(const struct account_state *s, const struct account_thread *th,
@@ -219,6 +220,28 @@ static void say_compilers(struct buf *to, const struct account_state *s)
 		buf_printf(to, ", %s on the CPU", human_ns(run, run_ns));
 }
 
+/* Of the loop's compiling that of single steps in its midst, as for sizes that it had not met. */
+static uint64_t compiled_late(const struct account_state *s, const struct account_thread *th)
+{
+	uint64_t ns = th->ns[ACCOUNT_COMPILE] + th->ns[ACCOUNT_COMPILERS];
+	uint64_t late_ns = s->account.has_loop ? account_loop_late_ns(&s->loop) : 0;
+	return ns < late_ns ? ns : late_ns;
+}
+
+static void say_late(const struct account_state *s, const struct account_thread *th, uint64_t ns,
+		     struct buf *to, struct account_finding *ret)
+{
+	char time[HUMAN_BYTES];
+	if (ns * COMPILE_LATE_LEAST < th->wall_ns || !ns)
+		return;
+	buf_printf(to, " %s of it was in single steps of the loop (%.0f %%).", human_ns(time, ns),
+		   account_percent(ns, th->wall_ns));
+	account_saves(s, ret, (double)ns, false);
+	snprintf(ret->remedy, REMEDY_BYTES,
+		 "let it meet all its shapes before it counts (warm up), pad to a few of them, and "
+		 "keep what was compiled");
+}
+
 /* Its own compiling and that of compilers that it started, in the whole run: few loops have any. */
 static uint64_t compiling(const struct account_state *s, const struct account_thread *th,
 			  struct account_finding *ret)
@@ -240,6 +263,7 @@ static uint64_t compiling(const struct account_state *s, const struct account_th
 		say_compilers(&text, s);
 		buf_printf(&text, ".");
 	}
+	say_late(s, th, compiled_late(s, th), &text, ret);
 	account_finding_put(ret, &text);
 	return own_ns + others_ns;
 }
@@ -329,7 +353,7 @@ static bool tells_row(const struct account_state *s, const struct account_findin
  * is large; what is not of the program's loop, or not of the program. */
 static int class_of(const struct account_state *s, const struct account_finding *f)
 {
-	bool of_start = !strcmp(f->name, "compile") && s->account.has_loop &&
+	bool of_start = !strcmp(f->name, "compile") && s->account.has_loop && !f->saving_ns &&
 			f->owner != account_largest(account_subject(&s->account)->ns);
 	if (of_start || !strcmp(f->name, "start_up"))
 		return account_loop_is_small(s) ? 0 : 4;

@@ -125,7 +125,8 @@ static void saves_about(const json_t *list, const char *kind, double ms)
 	double is = json_number_value(json_object_get(a, "saving_ns")) / 1e6;
 	if (is < 0.99 * ms || is > 1.01 * ms)
 		fail_msg("%s saves %.3f ms, wanted %.3f", kind, is, ms);
-	bool sure = !strcmp(kind, "churn") || !strcmp(kind, "precision");
+	bool sure =
+		!strcmp(kind, "churn") || !strcmp(kind, "precision") || !strcmp(kind, "compile");
 	assert_true(json_is_true(json_object_get(a, "at_most")) != sure);
 }
 
@@ -242,6 +243,50 @@ static void memory_that_is_given_back_meanwhile(void **state)
 	json_decref(list);
 }
 
+static uint32_t stack_of(const char *function, const char *file)
+{
+	uint32_t frame = rec_add_frame(w, &(struct m_frame){.kind = FRAME_PYTHON,
+							    .name = rec_string_z(w, function),
+							    .file = rec_string_z(w, file),
+							    .line = 9});
+	return rec_add_stack(w, &(struct m_stack){0, frame});
+}
+
+/* Steps of 5 ms, of which one takes 305, by what it compiles. */
+static json_t *advice_on_compiling(uint64_t in_step)
+{
+	create();
+	uint32_t step = stack_of("step", "/job/train.py");
+	uint32_t compile = stack_of("backend_compile", "/x/jax/_src/compiler.py");
+	uint64_t at = 1;
+	for (uint64_t i = 0; i < 140; i++, at += 5) {
+		for (uint64_t k = 0; k < 300 && i == in_step; k++, at++)
+			rec_put_sample(w, &(struct m_sample){.time_ns = at * MS + MS / 2,
+							     .weight_ns = MS,
+							     .stack = compile});
+		for (uint64_t k = 0; k < 5; k++)
+			rec_put_sample(w, &(struct m_sample){.time_ns = (at + k) * MS + MS / 2,
+							     .weight_ns = MS,
+							     .stack = step});
+		launch("embed", at * 1000, at * 1000 + 10, at * 1000 + 900);
+		launch("gemm", at * 1000 + 1000, at * 1000 + 1010, at * 1000 + 1900);
+		launch("loss", at * 1000 + 2000, at * 1000 + 2010, at * 1000 + 2900);
+		GPU_CALL(w, 0, GS_SYNC, (at * 1000 + 3000) * 1000, 900 * 1000, STREAM);
+	}
+	return advice();
+}
+
+static void steps_that_compile(void **state)
+{
+	(void)state;
+	json_t *list = advice_on_compiling(70);
+	saves_about(list, "compile", 300);
+	json_decref(list);
+	list = advice_on_compiling(3); /* as each job does */
+	assert_null(of_kind(list, "compile"));
+	json_decref(list);
+}
+
 /* A GPU that is busy all the time with kernels of this name. */
 static json_t *advice_on(const char *kernel, const char *gpu)
 {
@@ -350,6 +395,7 @@ int main(void)
 		T(collectives_that_nothing_runs_beside),
 		T(memory_that_is_given_back_each_step),
 		T(memory_that_is_given_back_meanwhile),
+		T(steps_that_compile),
 		T(products_without_tensor_cores),
 		T(products_on_tensor_cores),
 		T(gpus_that_nobody_uses),

@@ -31,22 +31,28 @@ struct put {
 	uint64_t start_ns, end_ns;
 };
 
+#define POOL 4
+
 struct job {
 	struct rec_writer *w;
 	struct map64 probes; /* hash of a word's name -> probe */
-	uint32_t thread, engine;
+	uint32_t thread, engine, pool[POOL];
+	uint32_t next_of_pool;
 	uint64_t now;
 	uint64_t last_end; /* of the last call on the main thread */
 	bool begins;	   /* the next call is the first of a step */
 	VEC(struct put) steps;
 };
 
-/* A process with a thread and autograd's own: pid and tids are 10 * number and the next. */
+/* A process with a thread, autograd's own and a pool of others: pid and tids are 10 * number and
+ * the next. */
 static void process_put(struct job *j, uint32_t number, uint32_t parent, bool exited)
 {
 	uint32_t pid = 10 * number;
 	j->thread = rec_add_thread(j->w, &(struct m_thread){pid, pid, 0});
 	j->engine = rec_add_thread(j->w, &(struct m_thread){pid, pid + 1, 0});
+	for (uint32_t i = 0; i < POOL; i++)
+		j->pool[i] = rec_add_thread(j->w, &(struct m_thread){pid, pid + 2 + i, 0});
 	rec_put_process(j->w, &(struct m_process){.pid = pid,
 						  .parent_pid = parent,
 						  .start_ns = 1,
@@ -109,7 +115,8 @@ static void call_put(struct job *j, uint32_t thread, uint32_t probe, const char 
 /* "|" ends a step, "(" begins one behind what is none; "=300" is a pause of 300 us. Calls:
  * "linear", an operator, of 5 us, or of 70 us as "linear:70"; "backward";
  * "@Optimizer.step#SGD.step", a range's mark; "k.name" a launch, "e.name" one on autograd's thread,
- * "g.name" that of a graph; "dtoh", "sync", "allreduce" of the device. */
+ * "p.name" one of the pool's, by turns, "g.name" that of a graph; "dtoh", "sync", "allreduce" of
+ * the device. */
 static void word(struct job *j, char *name)
 {
 	char *colon = strchr(name, ':'), text[128];
@@ -129,6 +136,10 @@ static void word(struct job *j, char *name)
 			 0);
 	} else if (!strncmp(name, "k.", 2) || !strncmp(name, "e.", 2)) {
 		call_put(j, *name == 'k' ? j->thread : j->engine,
+			 probe_of(j, "cuda", "cuLaunchKernel", "launch", "kernel", false), name + 2,
+			 dur);
+	} else if (!strncmp(name, "p.", 2)) {
+		call_put(j, j->pool[j->next_of_pool++ % POOL],
 			 probe_of(j, "cuda", "cuLaunchKernel", "launch", "kernel", false), name + 2,
 			 dur);
 	} else if (!strncmp(name, "g.", 2)) {
@@ -763,6 +774,42 @@ static void launches_of_accumulation(void **state)
 	check_all(&j, STEPS_TRAINING);
 }
 
+/* JAX makes its graphs anew when it has loaded another program: the step has another handle. An
+ * evaluation that comes at the end takes longer, and is no such step. */
+static void graphs_that_are_made_anew(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, "k.fill k.fill k.fill ( ");
+	play_often(&j, 40, "g.a:50 | ");
+	play_often(&j, 25, "g.b:55 | ");
+	play_often(&j, 30, "g.c:48 | ");
+	check_all(&j, STEPS_INFERENCE);
+
+	struct job two = created(true);
+	play_often(&two, 40, "g.a:50 ");
+	play_often(&two, 40, "g.b:150 ");
+	struct steps s = found(&two);
+	assert_int_equal(s.processes.data[0].loops.len, 2);
+	done(&two, &s);
+}
+
+/* JAX meets a new size now and then: its threads try kernels while the step waits, which is no
+ * backward pass. */
+static void launches_while_compiling(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, "k.fill k.fill k.fill ( ");
+	for (int i = 0; i < 4; i++) {
+		play_often(&j, 30, "k.broadcast g.step dtoh | ");
+		play(&j, "k.broadcast ");
+		play_often(&j, 64, "p.gemm p.fusion p.gemm:20 ");
+		play(&j, "g.step dtoh | ");
+	}
+	check_all(&j, STEPS_INFERENCE);
+}
+
 static void launches_of_tokens(void **state)
 {
 	(void)state;
@@ -1152,6 +1199,8 @@ int main(void)
 		cmocka_unit_test(one_operation_is_a_step),
 		cmocka_unit_test(launches_of_training),
 		cmocka_unit_test(launches_of_accumulation),
+		cmocka_unit_test(launches_while_compiling),
+		cmocka_unit_test(graphs_that_are_made_anew),
 		cmocka_unit_test(launches_of_tokens),
 		cmocka_unit_test(cut_recordings),
 		cmocka_unit_test(a_job_that_was_joined),
