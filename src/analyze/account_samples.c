@@ -33,12 +33,24 @@ static bool ends(const char *s, const char *with)
 	return n >= m && !strcmp(s + n - m, with);
 }
 
-/* CUDA's compilers: of C++, and of PTX, within the driver or beside it. */
-static bool is_nvidias_compiler(const char *library)
+/* CUDA's, of C++ and of PTX, within the driver or beside it; and LLVM. */
+static bool is_compilers_library(const char *library)
 {
-	return starts(library, "libnvrtc") || starts(library, "libnvJitLink") ||
-	       starts(library, "libnvvm") || starts(library, "libnvidia-ptxjitcompiler") ||
-	       starts(library, "libnvptxcompiler");
+	static const char *const names[] = {
+		"libnvrtc",	    "libnvJitLink", "libnvvm",	   "libnvidia-ptxjitcompiler",
+		"libnvptxcompiler", "libLLVM",	    "libllvmlite", "libtriton.so"};
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (starts(library, names[i]))
+			return true;
+	return false;
+}
+
+/* Where these are within another library: XLA's, which compiles on threads of its own, too. */
+static bool is_compilers_function(const char *name)
+{
+	return starts(name, "llvm::") || starts(name, "mlir::") ||
+	       (starts(name, "xla::") && (strstr(name, "Compiler::") || strstr(name, "::Compile") ||
+					  strstr(name, "Autotuner::")));
 }
 
 /* torch.compile, Triton, JAX, numba and CUDA's at work, as opposed to what they compiled. */
@@ -47,13 +59,16 @@ bool account_is_compile(const struct rec_tables *t, const struct m_frame *f)
 	const char *file = strtab_get(&t->strings, f->file, NULL);
 	const char *name = strtab_get(&t->strings, f->name, NULL);
 	if (f->kind == FRAME_NATIVE)
-		return is_nvidias_compiler(base_name(t, f->library));
+		return is_compilers_library(base_name(t, f->library)) ||
+		       is_compilers_function(name);
 	if (f->kind != FRAME_PYTHON || !strcmp(name, "<module>"))
 		return false;
 	return ends(file, "torch/_dynamo/convert_frame.py") ||
 	       (ends(file, "torch/_inductor/compile_fx.py") && strstr(name, "compile")) ||
 	       (ends(file, "triton/compiler/compiler.py") && !strcmp(name, "compile")) ||
-	       ends(file, "jax/_src/compiler.py") || ends(file, "numba/core/compiler.py");
+	       ends(file, "jax/_src/compiler.py") || ends(file, "jax/_src/interpreters/mlir.py") ||
+	       (ends(file, "jax/_src/interpreters/partial_eval.py") && starts(name, "trace_to_")) ||
+	       ends(file, "numba/core/compiler.py");
 }
 
 static bool is_torch(const struct rec_tables *t, const struct m_frame *f)

@@ -146,7 +146,8 @@ static bool is_compilers_file(const char *file)
 
 /* What it was compiled for: the line of Python that called the compiler. One that is Python itself
  * calls other Python code too, so that its outermost frame counts; a native one has it right above.
- * Where there is none, the compiler's own. */
+ * Where there is none, the compiler's own; of a native one, on a thread of its own, none: it is at
+ * a thousand places. */
 static uint32_t compiled_for(const struct rec_tables *t, uint32_t stack)
 {
 	uint32_t ret = BLAME_NO_FRAME;
@@ -163,7 +164,7 @@ static uint32_t compiled_for(const struct rec_tables *t, uint32_t stack)
 		else if (python && f->line && ret == BLAME_NO_FRAME)
 			ret = frame;
 	}
-	return ret == BLAME_NO_FRAME ? blame_frame_of_stack(t, stack) : ret;
+	return ret == BLAME_NO_FRAME && !native ? blame_frame_of_stack(t, stack) : ret;
 }
 
 struct blame_sample blame_sample_of_stack(const struct rec_tables *t, uint32_t stack)

@@ -66,6 +66,17 @@ const char *human_count(char ret[static HUMAN_BYTES], uint64_t n)
 	return ret;
 }
 
+const char *human_times(char ret[static HUMAN_BYTES], double times)
+{
+	if (times >= 999.5 && times < 1e15)
+		return human_count(ret, (uint64_t)(times + 0.5));
+	if (times < 999.5)
+		snprintf(ret, HUMAN_BYTES, "%.3g", times);
+	else
+		snprintf(ret, HUMAN_BYTES, "many");
+	return ret;
+}
+
 static bool continues(char c)
 {
 	return ((unsigned char)c & 0xc0) == 0x80;

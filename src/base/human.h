@@ -16,6 +16,9 @@ const char *human_bytes(char ret[static HUMAN_BYTES], uint64_t bytes);
 /* "1,234,567". */
 const char *human_count(char ret[static HUMAN_BYTES], uint64_t n);
 
+/* "2.1", "1,690"; of no number, and what is beyond all, "many". */
+const char *human_times(char ret[static HUMAN_BYTES], double times);
+
 /* Columns that UTF-8 text takes on a terminal, one for each character. */
 size_t text_columns(const char *s);
 

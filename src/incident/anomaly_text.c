@@ -66,11 +66,11 @@ static bool is_bytes(const char *unit)
 
 const char *feature_value(char ret[static FEATURE_BYTES], double v, const char *unit)
 {
-	char bytes[HUMAN_BYTES];
+	char bytes[HUMAN_BYTES], times[HUMAN_BYTES];
 	if (isnan(v))
 		snprintf(ret, FEATURE_BYTES, "-");
 	else if (is_factor(unit))
-		snprintf(ret, FEATURE_BYTES, "%.3g x", exp(v));
+		snprintf(ret, FEATURE_BYTES, "%s x", human_times(times, exp(v)));
 	else if (is_bytes(unit) && v >= 0 && v < 1e18)
 		snprintf(ret, FEATURE_BYTES, "%s%.5s", human_bytes(bytes, (uint64_t)v), unit + 5);
 	else

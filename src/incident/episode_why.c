@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "incident/job_family.h"
 
 #define TIME_BYTES 32
@@ -187,7 +188,7 @@ static void why_of_pace(struct anomaly *a, const struct window_key *top, const c
 static void why_of_call(struct episode *e, const struct window_key *top)
 {
 	struct anomaly *a = &e->a;
-	char more[TIME_BYTES], span[TIME_BYTES];
+	char more[TIME_BYTES], span[TIME_BYTES], longer[HUMAN_BYTES];
 	time_text((double)(a->end_ns - a->start_ns), span);
 	if (e->reason.kind == REASON_PACE) {
 		why_of_pace(a, top, span);
@@ -207,9 +208,11 @@ static void why_of_call(struct episode *e, const struct window_key *top)
 			 span);
 	} else {
 		time_text(more_of(top), more);
-		snprintf(a->why, sizeof(a->why),
-			 "%.120s took %.3g x as long as usual, %s more in %s", a->name,
-			 top->usual_ns > 0 ? top->total_ns / top->usual_ns : INFINITY, more, span);
+		snprintf(a->why, sizeof(a->why), "%.120s took %s x as long as usual, %s more in %s",
+			 a->name,
+			 human_times(longer,
+				     top->usual_ns > 0 ? top->total_ns / top->usual_ns : INFINITY),
+			 more, span);
 	}
 }
 
@@ -299,7 +302,7 @@ static double more_of_feature(const struct anomaly *a, const char *name)
 static void why_of_step(struct episode *e)
 {
 	struct anomaly *a = &e->a;
-	char span[TIME_BYTES];
+	char span[TIME_BYTES], longer[HUMAN_BYTES];
 	double times = more_of_feature(a, "duration");
 	struct reason now = {.kind = times > LEAST_TOLD ? REASON_STEP : REASON_PHASE,
 			     .feature = e->reason.kind ? e->reason.feature : phase_of_step(a)};
@@ -312,13 +315,14 @@ static void why_of_step(struct episode *e)
 	a->name = phase ? phase : "step";
 	if (times > LEAST_TOLD && phase)
 		snprintf(a->why, sizeof(a->why),
-			 "steps took %.3g x as long as usual, most of it in %s", exp(times), phase);
+			 "steps took %s x as long as usual, most of it in %s",
+			 human_times(longer, exp(times)), phase);
 	else if (times > LEAST_TOLD)
-		snprintf(a->why, sizeof(a->why), "steps took %.3g x as long as usual, for %s",
-			 exp(times), span);
+		snprintf(a->why, sizeof(a->why), "steps took %s x as long as usual, for %s",
+			 human_times(longer, exp(times)), span);
 	else if (phase)
-		snprintf(a->why, sizeof(a->why), "%s of a step was %.3g x the usual, for %s", phase,
-			 exp(of_phase), span);
+		snprintf(a->why, sizeof(a->why), "%s of a step was %s x the usual, for %s", phase,
+			 human_times(longer, exp(of_phase)), span);
 	else
 		snprintf(a->why, sizeof(a->why), "the parts of a step were not as usual, for %s",
 			 span);

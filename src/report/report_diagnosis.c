@@ -139,20 +139,21 @@ static void print_effect(const struct page *p, const struct report_diagnosis *r,
 			 const struct diagnosed *in)
 {
 	const struct blame *b = &in->evidence.blame;
-	char more[HUMAN_BYTES], usual[64] = "as usual";
+	char more[HUMAN_BYTES], longer[HUMAN_BYTES], usual[64] = "as usual";
 	const struct diagnosed *other = in->beside ? diagnosis_came_to(r->d, in) : NULL;
 	if (other)
 		snprintf(usual, sizeof(usual), "as in the rest of incident %td",
 			 other - r->d->incidents.data + 1);
 	double times = b->usual_ns > 0 ? b->whole_ns / b->usual_ns : 1;
 	human_ns(more, whole_ns(b->whole_ns - b->usual_ns));
+	human_times(longer, times);
 	fprintf(p->out, "%*s", INDENT, "");
 	if (in->evidence.by_steps)
 		page_wrapped(p, INDENT, INDENT,
-			     "%zu %s took %.3g x as long %s, %s more:", in->evidence.n_slow,
-			     in->evidence.n_slow == 1 ? "step" : "steps", times, usual, more);
+			     "%zu %s took %s x as long %s, %s more:", in->evidence.n_slow,
+			     in->evidence.n_slow == 1 ? "step" : "steps", longer, usual, more);
 	else
-		page_wrapped(p, INDENT, INDENT, "its work took %.3g x as long %s, %s more:", times,
+		page_wrapped(p, INDENT, INDENT, "its work took %s x as long %s, %s more:", longer,
 			     usual, more);
 }
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -323,6 +324,10 @@ static void numbers_for_people(void **state)
 	assert_string_equal(human_count(s, 0), "0");
 	assert_string_equal(human_count(s, 1234567), "1,234,567");
 	assert_string_equal(human_count(s, UINT64_MAX), "18,446,744,073,709,551,615");
+	assert_string_equal(human_times(s, 2.104), "2.1");
+	assert_string_equal(human_times(s, 999.4), "999");
+	assert_string_equal(human_times(s, 1690.6), "1,691");
+	assert_string_equal(human_times(s, INFINITY), "many");
 	assert_int_equal(text_fit(fit, sizeof(fit), "short", 10), 5);
 	assert_int_equal(text_fit(fit, sizeof(fit), "abcdefghijklmnop", 10), 10);
 	assert_string_equal(fit, "abc…klmnop");
