@@ -37,8 +37,8 @@ static bool ends(const char *s, const char *with)
 static bool is_compilers_library(const char *library)
 {
 	static const char *const names[] = {
-		"libnvrtc",	    "libnvJitLink", "libnvvm",	   "libnvidia-ptxjitcompiler",
-		"libnvptxcompiler", "libLLVM",	    "libllvmlite", "libtriton.so"};
+		"libnvrtc",	    "libnvJitLink", "libnvvm",	  "libnvidia-ptxjitcompiler",
+		"libnvptxcompiler", "libLLVM",	    "libllvmlite"};
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (starts(library, names[i]))
 			return true;
@@ -48,9 +48,12 @@ static bool is_compilers_library(const char *library)
 /* Where these are within another library: XLA's, which compiles on threads of its own, too. */
 static bool is_compilers_function(const char *name)
 {
-	return starts(name, "llvm::") || starts(name, "mlir::") ||
-	       (starts(name, "xla::") && (strstr(name, "Compiler::") || strstr(name, "::Compile") ||
-					  strstr(name, "Autotuner::")));
+	const char *compile = strstr(name, "::Compile"); /* but not CompiledModule */
+	if (starts(name, "llvm::") || starts(name, "mlir::"))
+		return strstr(name, "Pass"); /* they have much else, which others use */
+	return starts(name, "xla::") &&
+	       (strstr(name, "Compiler::") || strstr(name, "Autotuner::") ||
+		(compile && compile[strlen("::Compile")] != 'd'));
 }
 
 /* torch.compile, Triton, JAX, numba and CUDA's at work, as opposed to what they compiled. */
@@ -66,7 +69,8 @@ bool account_is_compile(const struct rec_tables *t, const struct m_frame *f)
 	return ends(file, "torch/_dynamo/convert_frame.py") ||
 	       (ends(file, "torch/_inductor/compile_fx.py") && strstr(name, "compile")) ||
 	       (ends(file, "triton/compiler/compiler.py") && !strcmp(name, "compile")) ||
-	       ends(file, "jax/_src/compiler.py") || ends(file, "jax/_src/interpreters/mlir.py") ||
+	       ends(file, "jax/_src/compiler.py") ||
+	       (ends(file, "jax/_src/interpreters/mlir.py") && starts(name, "lower_")) ||
 	       (ends(file, "jax/_src/interpreters/partial_eval.py") && starts(name, "trace_to_")) ||
 	       ends(file, "numba/core/compiler.py");
 }

@@ -351,6 +351,7 @@ void advice_make(struct advice *ret, const struct row_source *s, const struct ti
 	find_workers(&a);
 	find_peer(&a);
 	find_calls(&a);
+	ret->compiled_ns = advice_find_compiled(w, loop);
 	advice_find_import(&ret->import, s, loop->main);
 	advice_find_churn(&ret->churn, w, s, t, loop);
 	advice_find_copies(&ret->copies, w, t, loop);

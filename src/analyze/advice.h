@@ -91,6 +91,7 @@ struct advice {
 	struct advice_saves saves;
 	struct advice_place syncs;  /* where it waits for the GPU */
 	struct advice_place copies; /* where it copies between that and pageable memory */
+	double compiled_ns; /* single steps in the midst of the loop compiled, or waited for it */
 	struct advice_import import;
 	struct advice_churn churn;
 	struct advice_float32 float32;
@@ -101,6 +102,7 @@ struct advice_loop {
 	const struct account_thread *main, *loop; /* the same where there is no loop */
 	const struct steps_step *steps;
 	uint32_t count;	    /* 0: there is no loop */
+	uint64_t usual_ns;  /* of its steps the middle one */
 	bool until_a_batch; /* its phase "load" is that */
 };
 

@@ -17,6 +17,9 @@ void place_free(struct place_sums *p);
 /* Where a frame is; without a time. */
 struct advice_place place_at(const struct rec_tables *t, uint32_t frame);
 
+/* advice_compile.c: ns. */
+double advice_find_compiled(const struct blame_world *w, const struct advice_loop *loop);
+
 /* advice_imports.c */
 void advice_find_import(struct advice_import *ret, const struct row_source *s,
 			const struct account_thread *main);

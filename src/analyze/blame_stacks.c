@@ -146,8 +146,7 @@ static bool is_compilers_file(const char *file)
 
 /* What it was compiled for: the line of Python that called the compiler. One that is Python itself
  * calls other Python code too, so that its outermost frame counts; a native one has it right above.
- * Where there is none, the compiler's own; of a native one, on a thread of its own, none: it is at
- * a thousand places. */
+ * Where there is none, the compiler's own; of a native one none: it is at a thousand places. */
 static uint32_t compiled_for(const struct rec_tables *t, uint32_t stack)
 {
 	uint32_t ret = BLAME_NO_FRAME;

@@ -9,7 +9,8 @@
 
 #define LEAST_OPS    5
 #define LEAST_BURSTS 3
-#define GENERATIONS  16 /* between a process and who started it */
+#define SELDOM	     1000 /* operations of the main thread for a burst */
+#define GENERATIONS  16	  /* between a process and who started it */
 
 #define JOIN_NS 5000000000ULL /* probes are there by then, and a step begins */
 
@@ -84,11 +85,11 @@ static const struct steps_thread *thread_of_operators(const struct steps_finder 
 }
 
 /* The process's first thread, if it launches a tenth of all; else the one that launches most.
- * *ret_other: of the others the one that may be autograd's, which launches most, or NULL: threads
- * of a pool, of which no one does as much as all the others (XLA's, that try kernels while a
- * program is compiled), run no backward passes. */
+ * *ret_other: of the others the one that launches most, or NULL. *ret_pool: no one of the others
+ * does as much as all the rest of them. */
 static const struct steps_thread *thread_of_launches(const struct steps_finder *f, uint32_t pid,
-						     const struct steps_thread **ret_other)
+						     const struct steps_thread **ret_other,
+						     bool *ret_pool)
 {
 	const struct steps_thread *most = NULL, *first = NULL, *other = NULL;
 	uint64_t all = 0;
@@ -106,17 +107,18 @@ static const struct steps_thread *thread_of_launches(const struct steps_finder *
 		if (t != ret && t->launches && (!other || t->launches > other->launches))
 			other = t;
 	}
-	bool alone = other && other->launches * 2ULL >= all - ret->launches;
-	*ret_other = alone ? other : NULL;
+	*ret_other = other;
+	*ret_pool = other && other->launches * 2ULL < all - ret->launches;
 	return ret;
 }
 
 /* ---- launches of two threads ---- */
 
 /* Autograd's own thread launches while the one that asked for the backward pass waits: its
- * launches between two of the other's become one operation, the backward pass. */
+ * launches between two of the other's become one operation, the backward pass. A pool that works
+ * now and then is XLA's, which tries kernels while a program is compiled. */
 static void merge_backward(const struct steps_thread *main, const struct steps_thread *other,
-			   steps_ops_t *ret)
+			   bool pool, steps_ops_t *ret)
 {
 	size_t k = 0, bursts = 0;
 	for (size_t i = 0; i < main->device.len; i++) {
@@ -136,7 +138,8 @@ static void merge_backward(const struct steps_thread *main, const struct steps_t
 		*vec_push(ret) = *next;
 	}
 	/* Threads that work at the same time are no such pair. */
-	if (bursts < LEAST_BURSTS || bursts * 4 > other->device.len) {
+	bool seldom = pool && bursts * SELDOM < main->device.len;
+	if (bursts < LEAST_BURSTS || bursts * 4 > other->device.len || seldom) {
 		ret->len = 0;
 		for (size_t i = 0; i < main->device.len; i++)
 			*vec_push(ret) = main->device.data[i];
@@ -196,9 +199,9 @@ static bool is_of_counted(const struct steps_finder *f, uint32_t pid)
 
 static void take_process(struct steps_finder *f, uint32_t pid)
 {
+	bool pool, found = false;
 	const struct steps_thread *other, *operators = thread_of_operators(f),
-					  *launches = thread_of_launches(f, pid, &other);
-	bool found = false;
+					  *launches = thread_of_launches(f, pid, &other, &pool);
 	uint64_t counted = 0;
 	map64_get(&f->in.counted, pid, &counted);
 	operators = counted & STEPS_COUNTED_TORCH ? NULL : operators;
@@ -220,7 +223,7 @@ static void take_process(struct steps_finder *f, uint32_t pid)
 	if (!found && launches) {
 		steps_ops_t merged = {0};
 		steps_waits_t waits = {0};
-		merge_backward(launches, other ? other : &(struct steps_thread){0}, &merged);
+		merge_backward(launches, other ? other : &(struct steps_thread){0}, pool, &merged);
 		steps_graphs_join(&f->in, &merged);
 		struct steps_text text = text_with_waits(f, launches, &merged, &waits);
 		f->process->tid = launches->tid;

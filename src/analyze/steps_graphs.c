@@ -18,6 +18,7 @@ struct graph {
 	uint64_t start_ns;	   /* of the last */
 	VEC(uint64_t) apart_ns;	   /* of the first ones, from start to start */
 	uint64_t usual_ns;
+	bool taken; /* another has its place */
 };
 
 typedef VEC(struct graph) graphs_t;
@@ -78,23 +79,39 @@ static uint64_t distance(const struct graph *g)
 
 static bool takes_place_of(const struct graph *g, const struct graph *earlier)
 {
-	return earlier->count >= LEAST_LAUNCHES && earlier->last < g->first &&
+	return !earlier->taken && earlier->count >= LEAST_LAUNCHES && earlier->last < g->first &&
 	       is_near(g->usual_ns, earlier->usual_ns) && is_near(distance(g), distance(earlier));
+}
+
+/* The one that was launched last; where it was launched together with others, of these the first: a
+ * step's graphs are made anew in their order. NULL: there is none. */
+static struct graph *place_of(graphs_t *graphs, size_t k)
+{
+	const struct graph *g = &graphs->data[k];
+	struct graph *last = NULL, *ret = NULL;
+	for (size_t i = 0; i < k && g->count >= LEAST_LAUNCHES; i++) {
+		struct graph *e = &graphs->data[i];
+		if (takes_place_of(g, e) && (!last || e->last > last->last))
+			last = e;
+	}
+	for (size_t i = 0; i < k && last; i++) {
+		struct graph *e = &graphs->data[i];
+		bool together = (last->last - e->last) * 100 < distance(last);
+		if (takes_place_of(g, e) && together && (!ret || e->last < ret->last))
+			ret = e;
+	}
+	return ret;
 }
 
 static bool join(graphs_t *graphs)
 {
 	bool any = false;
 	for (size_t k = 1; k < graphs->len; k++) {
-		struct graph *g = &graphs->data[k];
-		const struct graph *last = NULL;
-		for (size_t i = 0; i < k && g->count >= LEAST_LAUNCHES; i++) {
-			const struct graph *e = &graphs->data[i];
-			if (takes_place_of(g, e) && (!last || e->last > last->last))
-				last = e;
-		}
-		g->becomes = last ? last->becomes : g->symbol;
-		any |= last != NULL;
+		struct graph *before = place_of(graphs, k);
+		if (!before)
+			continue;
+		graphs->data[k].becomes = before->becomes;
+		before->taken = any = true;
 	}
 	return any;
 }

@@ -504,17 +504,25 @@ static int name_from(struct batch *b, struct named_file *file)
 		    : 0;
 }
 
+static void set_named(struct batch *b)
+{
+	for (size_t i = 0; i < b->n; i++)
+		frame_at(b->p->frames, b->frames[i])->named = true;
+}
+
 /* By the file that has the most symbols of this one. What a file says that was written over are the
- * names of another: it has none (-ESTALE). */
+ * names of another: it has none (-ESTALE). Of one that cannot be opened now, nor its debug file,
+ * they are asked for again. */
 static void name_batch(struct batch *b, struct open_elf *elf)
 {
 	elf_wake(b->p, elf);
-	/* of one that cannot be opened now they are asked for again */
-	for (size_t i = 0; i < b->n; i++)
-		frame_at(b->p->frames, b->frames[i])->named = !namer_rests(&elf->file);
+	if (!namer_rests(&elf->file))
+		set_named(b);
 	if (elf->facts.has_symtab && name_from(b, &elf->file) != -ESTALE)
 		return;
 	find_debug(b->p, elf);
+	if (elf->debug.handle)
+		set_named(b);
 	name_from(b, &elf->debug);
 	if (!elf->facts.has_symtab)
 		name_from(b, &elf->file);

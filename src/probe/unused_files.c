@@ -201,8 +201,11 @@ static void forget_ended(struct tracer *t)
 {
 	pids_t ended = {0};
 	targets_ended_unseen(&t->targets, &ended);
-	for (size_t i = 0; i < ended.len; i++)
+	for (size_t i = 0; i < ended.len; i++) {
+		if (t->unwinder)
+			unwinder_forget(t->unwinder, ended.data[i]);
 		scan_forget(t, ended.data[i]);
+	}
 	vec_free(&ended);
 }
 

@@ -85,10 +85,6 @@ const char *account_owner_id(enum account_owner owner); /* for programs: "data" 
  * their GPUs did in that. */
 void account_loop_find(struct account_state *s);
 
-/* By how much single steps took longer than usual, many times as long, but for those of its first
- * fifth; ns. */
-uint64_t account_loop_late_ns(const struct account_loop *l);
-
 /* "start-up, until its first step: 19.0 s: importing Python modules 9.40 s, ...", and the like. */
 void account_say_phases(const struct page *p, const struct account_state *s);
 

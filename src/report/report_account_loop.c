@@ -28,24 +28,6 @@ static void find_slow(struct account_loop *loop, const struct steps_step *steps)
 	loop->slow_ns = ns;
 }
 
-uint64_t account_loop_late_ns(const struct account_loop *l)
-{
-	uint64_t ns = 0;
-	if (!l->steps)
-		return 0;
-	const struct steps_step *steps = l->process->steps.data + l->steps->first;
-	uint64_t wall_ns = steps[l->steps->steps - 1].end_ns - steps[0].start_ns;
-	uint64_t from_ns = steps[0].start_ns + wall_ns / START_PART;
-	for (uint32_t i = WARM_STEPS; i < l->steps->steps; i++) {
-		uint64_t took_ns = steps[i].end_ns - steps[i].start_ns;
-		if (steps[i].start_ns < from_ns)
-			continue;
-		ns += took_ns >= WARM_TIMES * l->steps->median_ns ? took_ns - l->steps->median_ns
-								  : 0;
-	}
-	return ns;
-}
-
 static void find_means(struct account_loop *loop, const struct steps_step *steps)
 {
 	loop->count = loop->steps->steps - loop->slow;

@@ -220,22 +220,16 @@ static void say_compilers(struct buf *to, const struct account_state *s)
 		buf_printf(to, ", %s on the CPU", human_ns(run, run_ns));
 }
 
-/* Of the loop's compiling that of single steps in its midst, as for sizes that it had not met. */
-static uint64_t compiled_late(const struct account_state *s, const struct account_thread *th)
-{
-	uint64_t ns = th->ns[ACCOUNT_COMPILE] + th->ns[ACCOUNT_COMPILERS];
-	uint64_t late_ns = s->account.has_loop ? account_loop_late_ns(&s->loop) : 0;
-	return ns < late_ns ? ns : late_ns;
-}
-
-static void say_late(const struct account_state *s, const struct account_thread *th, uint64_t ns,
-		     struct buf *to, struct account_finding *ret)
+/* Of that what single steps compiled in the midst of the loop, as for sizes that it had not met. */
+static void say_late(const struct account_state *s, const struct account_thread *th, struct buf *to,
+		     struct account_finding *ret)
 {
 	char time[HUMAN_BYTES];
+	uint64_t ns = (uint64_t)s->advice.compiled_ns;
 	if (ns * COMPILE_LATE_LEAST < th->wall_ns || !ns)
 		return;
-	buf_printf(to, " %s of it was in single steps of the loop (%.0f %%).", human_ns(time, ns),
-		   account_percent(ns, th->wall_ns));
+	buf_printf(to, " Single steps in the midst of the loop took %s for it (%.0f %%).",
+		   human_ns(time, ns), account_percent(ns, th->wall_ns));
 	account_saves(s, ret, (double)ns, false);
 	snprintf(ret->remedy, REMEDY_BYTES,
 		 "let it meet all its shapes before it counts (warm up), pad to a few of them, and "
@@ -263,7 +257,7 @@ static uint64_t compiling(const struct account_state *s, const struct account_th
 		say_compilers(&text, s);
 		buf_printf(&text, ".");
 	}
-	say_late(s, th, compiled_late(s, th), &text, ret);
+	say_late(s, th, &text, ret);
 	account_finding_put(ret, &text);
 	return own_ns + others_ns;
 }

@@ -24,6 +24,7 @@ void account_advise(struct account_state *s)
 	if (s->account.has_loop && l->process && l->process->pid == main->pid) {
 		of.steps = &l->process->steps.data[l->steps->first + l->slow];
 		of.count = l->count;
+		of.usual_ns = l->steps->median_ns;
 		of.until_a_batch = l->steps->kind == STEPS_TRAINING && !l->process->from_launches;
 	}
 	advice_make(&s->advice, s->r->source, s->r->timeline, &of);

@@ -794,6 +794,34 @@ static void graphs_that_are_made_anew(void **state)
 	done(&two, &s);
 }
 
+/* Three graphs a step. */
+static void several_graphs_that_are_made_anew(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, "k.fill k.fill k.fill ( ");
+	play_often(&j, 40, "g.a:50 g.b:20 g.c:30 dtoh | ");
+	play_often(&j, 40, "g.d:50 g.e:20 g.f:30 dtoh | ");
+	check_all(&j, STEPS_INFERENCE);
+}
+
+/* Autograd has a thread for each GPU. */
+static void launches_of_many_backward_threads(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, "k.fill k.fill k.init k.fill ( ");
+	play_often(&j, 20,
+		   "k.gather k.gemm k.relu k.gemm k.loss p.loss_grad p.gemm p.relu_grad p.gemm "
+		   "p.loss_grad p.gemm p.relu_grad p.gemm p.loss_grad p.gemm p.relu_grad p.gemm "
+		   "p.loss_grad p.gemm p.relu_grad p.gemm p.gather_grad p.loss_grad p.gemm "
+		   "p.relu_grad p.gemm k.multi_tensor_apply_kernel k.multi_tensor_apply_kernel | ");
+	struct steps s = found(&j);
+	assert_int_equal(s.processes.data[0].loops.data[0].kind, STEPS_TRAINING);
+	assert_int_equal(s.processes.data[0].loops.data[0].steps, 20);
+	done(&j, &s);
+}
+
 /* JAX meets a new size now and then: its threads try kernels while the step waits, which is no
  * backward pass. */
 static void launches_while_compiling(void **state)
@@ -802,7 +830,7 @@ static void launches_while_compiling(void **state)
 	struct job j = created(true);
 	play(&j, "k.fill k.fill k.fill ( ");
 	for (int i = 0; i < 4; i++) {
-		play_often(&j, 30, "k.broadcast g.step dtoh | ");
+		play_often(&j, 400, "k.broadcast g.step dtoh | ");
 		play(&j, "k.broadcast ");
 		play_often(&j, 64, "p.gemm p.fusion p.gemm:20 ");
 		play(&j, "g.step dtoh | ");
@@ -1201,6 +1229,8 @@ int main(void)
 		cmocka_unit_test(launches_of_accumulation),
 		cmocka_unit_test(launches_while_compiling),
 		cmocka_unit_test(graphs_that_are_made_anew),
+		cmocka_unit_test(several_graphs_that_are_made_anew),
+		cmocka_unit_test(launches_of_many_backward_threads),
 		cmocka_unit_test(launches_of_tokens),
 		cmocka_unit_test(cut_recordings),
 		cmocka_unit_test(a_job_that_was_joined),
