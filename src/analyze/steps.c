@@ -108,7 +108,7 @@ static const struct steps_thread *thread_of_launches(const struct steps_finder *
 			other = t;
 	}
 	*ret_other = other;
-	*ret_pool = other && other->launches * 2ULL < all - ret->launches;
+	*ret_pool = ret && other && other->launches * 2ULL < all - ret->launches;
 	return ret;
 }
 

