@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/sort.h"
+
 /* Leaf i of a tree with n leaves is [bounds[i], bounds[i + 1]) and node n + i; node k lies
  * under node k / 2. */
 struct tree {
@@ -26,12 +28,6 @@ static int compare_ranges(const void *a, const void *b)
 	if (x->from_ns != y->from_ns)
 		return x->from_ns < y->from_ns ? -1 : 1;
 	return x->start < y->start ? -1 : x->start > y->start;
-}
-
-static int compare_numbers(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return x < y ? -1 : x > y;
 }
 
 /* The last bound that is not above the address; bounds[0] is not above it. */
@@ -78,7 +74,7 @@ static void tree_make(struct tree *t, const struct gpu_range *ranges, size_t fro
 		bounds[n++] = ranges[i].start;
 		bounds[n++] = ranges[i].end;
 	}
-	qsort(bounds, n, sizeof(*bounds), compare_numbers);
+	qsort(bounds, n, sizeof(*bounds), sort_compare_u64);
 	size_t kept = 0;
 	for (size_t i = 0; i < n; i++)
 		if (!kept || bounds[kept - 1] != bounds[i])

@@ -187,12 +187,6 @@ static void go_through(struct device_run *d)
 	ret->collectives_ns = collectives.total_ns;
 }
 
-static int compare_u64(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return x < y ? -1 : x > y;
-}
-
 static int compare_rows(const void *a, const void *b)
 {
 	const struct gap_row *x = a, *y = b;
@@ -218,7 +212,7 @@ static void sum_up(struct device_run *d)
 		struct gap_row row = {.reason = (enum gap_reason)reason, .count = n};
 		if (!n)
 			continue;
-		qsort(d->gaps[reason].data, n, sizeof(uint64_t), compare_u64);
+		qsort(d->gaps[reason].data, n, sizeof(uint64_t), sort_compare_u64);
 		for (size_t i = 0; i < n; i++)
 			row.total_ns += d->gaps[reason].data[i];
 		row.p50_ns = d->gaps[reason].data[(n - 1) / 2];

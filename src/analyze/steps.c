@@ -6,6 +6,7 @@
 
 #include "analyze/process_index.h"
 #include "analyze/steps_impl.h"
+#include "base/sort.h"
 
 #define LEAST_OPS    5
 #define LEAST_BURSTS 3
@@ -146,12 +147,6 @@ static void merge_backward(const struct steps_thread *main, const struct steps_t
 	}
 }
 
-static int compare_u64(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return x < y ? -1 : x > y;
-}
-
 static void list_launches(struct steps_finder *f)
 {
 	size_t n = 0;
@@ -165,7 +160,7 @@ static void list_launches(struct steps_finder *f)
 			if (f->in.symbols.data[t->device.data[k].symbol].class & CLASS_LAUNCH)
 				f->launches[f->launches_len++] = t->device.data[k].start_ns;
 	}
-	qsort(f->launches, f->launches_len, sizeof(*f->launches), compare_u64);
+	qsort(f->launches, f->launches_len, sizeof(*f->launches), sort_compare_u64);
 }
 
 /* ---- processes ---- */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "analyze/steps_impl.h"
+#include "base/sort.h"
 
 #define LEAST_LAUNCHES 5
 #define MOST_GRAPHS    4096
@@ -22,12 +23,6 @@ struct graph {
 };
 
 typedef VEC(struct graph) graphs_t;
-
-static int compare_u64(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return x < y ? -1 : x > y;
-}
 
 static void take_launch(struct graph *g, const struct steps_op *o, size_t at)
 {
@@ -62,7 +57,7 @@ static void find_graphs(const struct steps_input *in, const steps_ops_t *ops, gr
 		struct graph *g = &ret->data[k];
 		if (!g->apart_ns.len)
 			continue;
-		qsort(g->apart_ns.data, g->apart_ns.len, sizeof(uint64_t), compare_u64);
+		qsort(g->apart_ns.data, g->apart_ns.len, sizeof(uint64_t), sort_compare_u64);
 		g->usual_ns = g->apart_ns.data[g->apart_ns.len / 2];
 	}
 }

@@ -6,6 +6,7 @@
  * taken for them: values handed to the host now and then, and requests that have the same number
  * of tokens each; so a repetition that hands a value to the host each time is a step. */
 #include "analyze/steps_impl.h"
+#include "base/sort.h"
 
 #define LEAST_STEPS 5
 #define RUN_MOST    16 /* launches of a graph in a step, by their pauses */
@@ -226,12 +227,6 @@ static void keep_run(const struct grams *g, const struct gram *row, steps_positi
 
 /* ---- several launches a step ---- */
 
-static int compare_u64(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return x < y ? -1 : x > y;
-}
-
 /* What the thread did between two operations, ns. */
 static uint64_t pause_ns(const struct steps_text *t, uint32_t from, uint32_t to)
 {
@@ -246,7 +241,7 @@ static uint64_t long_pause_ns(const struct steps_text *t, const steps_positions_
 	uint64_t *pauses = xcalloc(p->len, sizeof(*pauses));
 	for (size_t i = 0; i + 1 < p->len; i++)
 		pauses[i] = pause_ns(t, p->data[i], p->data[i + 1]);
-	qsort(pauses, p->len - 1, sizeof(*pauses), compare_u64);
+	qsort(pauses, p->len - 1, sizeof(*pauses), sort_compare_u64);
 	uint64_t ret = pauses[(p->len - 1) * 19 / 20] / 2;
 	free(pauses);
 	return ret;
@@ -263,7 +258,7 @@ static bool are_even(const struct steps_text *t, const steps_positions_t *p, uin
 		if (ns > long_ns)
 			pauses[n++] = ns;
 	}
-	qsort(pauses, n, sizeof(*pauses), compare_u64);
+	qsort(pauses, n, sizeof(*pauses), sort_compare_u64);
 	uint64_t middle = n ? pauses[n / 2] : 0;
 	for (size_t i = 0; i < n; i++)
 		near += pauses[i] * 2 >= middle && pauses[i] * 2 <= middle * 3;

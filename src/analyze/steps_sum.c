@@ -2,17 +2,12 @@
 #include <math.h>
 
 #include "analyze/steps_impl.h"
+#include "base/sort.h"
 
 #define SLOW_Z	   3.5
 #define SLOW_RATIO 1.1
 /* The distance of the normal distribution's quartiles from its middle. */
 #define Z_OF_MAD 0.6745
-
-static int compare_u64(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return x < y ? -1 : x > y;
-}
 
 static uint64_t duration(const struct steps_step *s)
 {
@@ -29,7 +24,7 @@ static uint64_t quantile(const uint64_t *sorted, size_t n, double q)
 
 static uint64_t median(uint64_t *values, size_t n)
 {
-	qsort(values, n, sizeof(*values), compare_u64);
+	qsort(values, n, sizeof(*values), sort_compare_u64);
 	return quantile(values, n, 0.5);
 }
 

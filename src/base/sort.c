@@ -111,3 +111,11 @@ void sort_near(void *rows, size_t n, size_t size, row_order *compare, void *arg)
 	if (moves > NEAR_MOVES * (uint64_t)n)
 		sort_runs(rows, n, size, compare, arg);
 }
+
+/* ---- numbers ---- */
+
+int sort_compare_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}

@@ -13,3 +13,6 @@ void sort_runs(void *rows, size_t n, size_t size, row_order *compare, void *arg)
 /* Moves each row back to its place: for rows that are few places from it, as a caller is from what
  * it called. Where it turns out that they are far it is sort_runs. Stable. */
 void sort_near(void *rows, size_t n, size_t size, row_order *compare, void *arg);
+
+/* Of uint64_t, for qsort(3). */
+int sort_compare_u64(const void *a, const void *b);

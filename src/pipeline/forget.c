@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/sort.h"
 #include "pipeline/pipeline_impl.h"
 #include "pipeline/stacks.h"
 
@@ -113,15 +114,9 @@ void forget_later(struct pipeline *p, uint32_t process)
 	};
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return x < y ? -1 : x > y;
-}
-
 uint64_t forget_since(uint64_t *numbers, size_t n, size_t most)
 {
-	qsort(numbers, n, sizeof(*numbers), compare_numbers);
+	qsort(numbers, n, sizeof(*numbers), sort_compare_u64);
 	return most < n ? numbers[n - most] : 0;
 }
 

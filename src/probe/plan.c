@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/map64.h"
+#include "base/sort.h"
 #include "symbolize/cpython.h"
 #include "symbolize/demangle.h"
 #include "symbolize/torch_layout.h"
@@ -368,19 +369,13 @@ static int add_door(const struct elf_symbol *sym, void *ctx)
 	return 0;
 }
 
-static int compare_addresses(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return x < y ? -1 : x > y;
-}
-
 /* Whether another symbol lies in the first n bytes of the function at an address: it may be called
  * as well. */
 static bool has_other_door(struct work *w, uint64_t address, size_t n)
 {
 	if (!w->doors.len) {
 		elf_file_symbols(w->file, add_door, w);
-		qsort(w->doors.data, w->doors.len, sizeof(*w->doors.data), compare_addresses);
+		qsort(w->doors.data, w->doors.len, sizeof(*w->doors.data), sort_compare_u64);
 	}
 	size_t low = 0, high = w->doors.len;
 	while (low < high) {
