@@ -14,6 +14,7 @@
 
 #define UNUSED_NS      60000000000ULL
 #define LOOK_EVERY_NS  20000000000ULL
+#define LOOKED_ON_END  8
 #define CLOSED_AT_ONCE 64 /* they are many where a host builds programs */
 
 /* ---- what was found ---- */
@@ -219,8 +220,11 @@ static bool look_at_all(struct tracer *t, uint64_t now_ns, uint64_t before_ns)
 	forget_ended(t);
 	if (is_any_to_go(t, before_ns))
 		proc_all("/proc", &all);
-	for (size_t i = 0; i < all.len; i++)
+	for (size_t i = 0; i < all.len; i++) {
 		look_at(t, all.data[i], before_ns);
+		if (i % LOOKED_ON_END == LOOKED_ON_END - 1)
+			tracer_control(t); /* held tasks wait for this thread */
+	}
 	vec_free(&all);
 	return true;
 }
@@ -238,7 +242,8 @@ void tracer_close_unused(struct tracer *t, bool all)
 	if (now_ns < UNUSED_NS)
 		return;
 	uint64_t before_ns = now_ns - UNUSED_NS;
-	bool probed = all && t->method == ATTACH_SESSION && look_at_all(t, now_ns, before_ns);
+	all &= t->method == ATTACH_SESSION;
+	bool probed = all && look_at_all(t, now_ns, before_ns);
 	for (size_t i = t->files.list.len; i-- > 0 && left;) {
 		struct probed_file *f = t->files.list.data[i];
 		bool plain = files_is_plain(f);

@@ -6,7 +6,6 @@
 #define WARM_STEPS  8  /* that may belong to the start */
 #define WARM_TIMES  10 /* as long as the usual step */
 #define WARM_PART   5  /* one part in so many of the loop */
-#define START_PART  5  /* one part in so many of the loop is its start */
 #define SMALL_PART  5
 #define AFTER_LEAST 20 /* one part in so many of the time */
 
