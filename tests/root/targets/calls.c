@@ -10,6 +10,8 @@
  *   calls sleep MS        one target_sleep, so that a call is open for long
  *   calls until FILE T [MS]  every variant from T threads until FILE exists; 1,000 rounds, and MS
  *                         of sleep after them
+ *   calls asked           target_push as often as each line of standard input says, to its end;
+ *                         says "done" after each
  *   calls slow N MS       target_sleep(0) N times and target_sleep(MS) twice
  *
  * Prints "FUNCTION CALLS" lines: the calls that it made. */
@@ -172,6 +174,18 @@ static void run_recurse(uint64_t n, uint64_t depth)
 	printf("target_recurse %" PRIu64 "\n", n * depth);
 }
 
+static void run_asked(void)
+{
+	uint64_t n = 0, sum = 0;
+	while (scanf("%" SCNu64, &n) == 1) {
+		for (uint64_t i = 0; i < n; i++)
+			check(target_push(i) == i + 1, "target_push");
+		sum += n;
+		check(puts("done") > 0 && !fflush(stdout), "puts");
+	}
+	printf("target_push %" PRIu64 "\n", sum);
+}
+
 static void run_slow(uint64_t n, uint32_t ms)
 {
 	for (uint64_t i = 0; i < n; i++)
@@ -190,6 +204,8 @@ int main(int argc, char **argv)
 		run_threads(n, m);
 	else if (!strcmp(mode, "until"))
 		run_until(argv[2], m, argc > 4 ? strtoull(argv[4], NULL, 10) : 0);
+	else if (!strcmp(mode, "asked"))
+		run_asked();
 	else if (!strcmp(mode, "nested"))
 		run_nested(n, m);
 	else if (!strcmp(mode, "args"))
