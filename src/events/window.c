@@ -6,6 +6,7 @@
 #include <zstd.h>
 
 #include "base/sort.h"
+#include "events/unpacker.h"
 
 #define BLOCK_MOST_BYTES  (4u << 20)
 #define BLOCK_LEAST_BYTES (64u << 10)
@@ -46,7 +47,8 @@ static int unpack(const struct window_block *b, size_t row_bytes, struct row_blo
 		  struct err *e)
 {
 	size_t bytes = b->raw.len * row_bytes;
-	if (ZSTD_decompress(ret->rows, bytes, b->packed, b->packed_bytes) != bytes)
+	ZSTD_DCtx *d = unpacker();
+	if (!d || ZSTD_decompressDCtx(d, ret->rows, bytes, b->packed, b->packed_bytes) != bytes)
 		return err_set(e, EIO, "rows in memory cannot be unpacked");
 	return 0;
 }

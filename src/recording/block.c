@@ -5,10 +5,10 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <zlib.h>
-#include <zstd.h>
+
+#include "events/unpacker.h"
 
 static void put_u16(uint8_t *p, uint16_t v)
 {
@@ -158,32 +158,6 @@ int block_pack(struct buf *out, struct block_header *h, const struct buf *raw, v
 	return 0;
 }
 
-/* A thread's own, for as long as it lives: making one takes longer than a small block does. */
-static pthread_key_t decompressor_key;
-static pthread_once_t decompressor_once = PTHREAD_ONCE_INIT;
-
-static void decompressor_free(void *d)
-{
-	ZSTD_freeDCtx(d);
-}
-
-static void decompressor_key_make(void)
-{
-	if (pthread_key_create(&decompressor_key, decompressor_free))
-		abort(); /* the first keys of a program are always there */
-}
-
-static ZSTD_DCtx *decompressor(void)
-{
-	pthread_once(&decompressor_once, decompressor_key_make);
-	ZSTD_DCtx *d = pthread_getspecific(decompressor_key);
-	if (!d) {
-		d = ZSTD_createDCtx();
-		pthread_setspecific(decompressor_key, d);
-	}
-	return d;
-}
-
 int block_unpack(const struct block_header *h, const uint8_t *stored, struct buf *raw,
 		 struct err *e)
 {
@@ -193,7 +167,7 @@ int block_unpack(const struct block_header *h, const uint8_t *stored, struct buf
 		buf_add(raw, stored, h->stored_bytes);
 		return 0;
 	}
-	ZSTD_DCtx *d = decompressor();
+	ZSTD_DCtx *d = unpacker();
 	if (!d)
 		return err_set(e, ENOMEM, "cannot decompress a %s block: out of memory",
 			       block_type_name(h->type));
