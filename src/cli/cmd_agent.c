@@ -23,9 +23,10 @@
 #define PUSH_INTERVAL_NS 10000000000ULL
 /* Of rows that causes are found in, the incident's and usual ones: as they are, those of five small
  * trainings fill it in ten seconds. */
-#define CAUSES_BYTES (16u << 20)
-#define CAUSES_NS    30000000000ULL
-#define COUNTERS_NS  1000000000 /* where nobody judges them, nor keeps those of the last moments */
+#define CAUSES_BYTES	 (16u << 20)
+#define CAUSES_RAW_BYTES (6u << 20)
+#define CAUSES_NS	 30000000000ULL
+#define COUNTERS_NS	 1000000000 /* where nobody judges them, nor keeps those of the last moments */
 
 static const char *const description[] = {
 	"Watches every AI job of this host, or of a TARGET, those that run and those that are to "
@@ -201,6 +202,7 @@ static void wanted_session(struct wanted *w)
 		o->layers = agent_layers(&w->catalog);
 	if (w->options.detects) { /* as `eacgm watch`: a cause is found by what was waited for */
 		w->options.judged.window_bytes = CAUSES_BYTES;
+		w->options.judged.raw_bytes = CAUSES_RAW_BYTES;
 		w->options.judged.packed_ns = CAUSES_NS;
 		o->counts_waits = o->counts_stalls = o->disk_io = true;
 	}

@@ -248,9 +248,18 @@ static bool is_old(const struct row_window *w, enum row_kind kind)
 	       block_end(kind, b) < w->newest_ns - keep_ns;
 }
 
+static void drop_old(struct row_window *w)
+{
+	unsigned old;
+	while ((old = oldest_kind(w, NULL)) < ROW_KINDS && is_old(w, old))
+		drop_oldest(w, old);
+}
+
 static void make_room(struct row_window *w, size_t bytes)
 {
 	unsigned old;
+	if (w->packs && w->raw_bytes + bytes > w->raw_most)
+		drop_old(w);
 	while (w->packs && w->raw_bytes + bytes > w->raw_most && pack_oldest(w))
 		;
 	while (w->bytes + bytes > w->most_bytes && (old = oldest_kind(w, NULL)) < ROW_KINDS)

@@ -265,7 +265,7 @@ static void fit_window(struct flight *f)
 	bool grows = f->npending != 0;
 	uint64_t keep_ns = f->options.before_ns + f->options.after_ns + LATE_NS + TOLD_NS;
 	pthread_mutex_unlock(&f->lock);
-	live_window_pack(f->window, keep_ns);
+	live_window_pack(f->window, SIZE_MAX, keep_ns);
 	if (grows == f->grown)
 		return;
 	f->grown = grows;

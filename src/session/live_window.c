@@ -44,7 +44,8 @@ struct live_window {
 	size_t kept;	  /* processes and communicators, after the last pruning */
 	uint64_t anew_ns; /* what ended before is gone */
 	uint64_t gap_ns;  /* what ended before is not all there */
-	uint64_t keep_ns; /* rows are packed for so long; 0: they are not */
+	size_t raw_bytes; /* more rows than these are packed, */
+	uint64_t keep_ns; /* for so long; 0: they are not */
 	bool overran;	  /* the batch before left rows out: they ended before this one's pass */
 	bool bears_gaps;
 };
@@ -327,7 +328,7 @@ static void begin_anew(struct live_window *w)
 	struct rec_tables *from = row_window_tables(old);
 	w->rows = row_window_new(w->most_bytes);
 	if (w->keep_ns)
-		row_window_pack(w->rows, SIZE_MAX, w->keep_ns);
+		row_window_pack(w->rows, w->raw_bytes, w->keep_ns);
 	struct rec_tables *to = row_window_tables(w->rows);
 	strtab_free(&to->strings);
 	to->strings = from->strings;
@@ -476,10 +477,11 @@ void live_window_bear_gaps(struct live_window *w)
 	w->bears_gaps = true;
 }
 
-void live_window_pack(struct live_window *w, uint64_t keep_ns)
+void live_window_pack(struct live_window *w, size_t raw_bytes, uint64_t keep_ns)
 {
+	w->raw_bytes = raw_bytes;
 	w->keep_ns = keep_ns;
-	row_window_pack(w->rows, SIZE_MAX, keep_ns);
+	row_window_pack(w->rows, raw_bytes, keep_ns);
 }
 
 void live_window_bound(struct live_window *w, size_t most_bytes)

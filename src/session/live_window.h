@@ -28,8 +28,8 @@ const struct row_source *live_window_as_taken(const struct live_window *w);
  * wait that is missing would be taken for running. */
 void live_window_bear_gaps(struct live_window *w);
 
-/* As row_window_pack, where there is no room for all rows. */
-void live_window_pack(struct live_window *w, uint64_t keep_ns);
+/* As row_window_pack. */
+void live_window_pack(struct live_window *w, size_t raw_bytes, uint64_t keep_ns);
 
 /* As row_window_bound. */
 void live_window_bound(struct live_window *w, size_t most_bytes);

@@ -112,7 +112,7 @@ struct session_detect *session_detect_new(const struct session_detect_options *o
 	struct session_detect *d = xcalloc(1, sizeof(*d));
 	d->options = *o;
 	d->diagnose = session_diagnose_new(o->window_bytes ? o->window_bytes : WINDOW_BYTES,
-					   o->packed_ns, o->incident, o->ctx);
+					   o->raw_bytes, o->packed_ns, o->incident, o->ctx);
 	d->detector = detector_new(&(struct detector_options){
 		.model = o->model,
 		.alarms_per_hour = o->alarms_per_hour,

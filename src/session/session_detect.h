@@ -12,8 +12,9 @@ struct session_detect_options {
 	const struct model *model;	      /* NULL: learns from what comes */
 	double alarms_per_hour, least_effect; /* 0 = the detector's own */
 	size_t window_bytes;		      /* of rows that causes are found in; 0 = 128 MB */
-	uint64_t packed_ns; /* older ones are compressed in these for so long; 0: they go */
-	void *ctx;	    /* all of the following but row are needed */
+	size_t raw_bytes;		      /* of these rows as they are, more are compressed, */
+	uint64_t packed_ns;		      /* for so long; 0: they go */
+	void *ctx;			      /* all of the following but row are needed */
 	void (*anomaly)(void *ctx, const struct anomaly *a); /* found, and when it ended */
 	void (*misfit)(void *ctx, const struct model_misfit *m);
 	void (*change)(void *ctx, const struct change *c);

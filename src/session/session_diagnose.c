@@ -46,15 +46,15 @@ struct session_diagnose {
 	const struct session_view *view; /* of this batch */
 };
 
-struct session_diagnose *session_diagnose_new(size_t window_bytes, uint64_t packed_ns,
-					      incident_told_fn *tell, void *ctx)
+struct session_diagnose *session_diagnose_new(size_t window_bytes, size_t raw_bytes,
+					      uint64_t packed_ns, incident_told_fn *tell, void *ctx)
 {
 	struct session_diagnose *d = xcalloc(1, sizeof(*d));
 	d->tell = tell;
 	d->ctx = ctx;
 	d->window = live_window_new(window_bytes);
 	if (packed_ns)
-		live_window_pack(d->window, packed_ns);
+		live_window_pack(d->window, raw_bytes, packed_ns);
 	pthread_mutex_init(&d->lock, NULL);
 	return d;
 }

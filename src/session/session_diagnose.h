@@ -12,10 +12,11 @@
 typedef void incident_told_fn(void *ctx, const struct incident_said *told);
 
 struct session_diagnose;
-/* window_bytes: of the rows that it keeps; for packed_ns compressed where there is no room for all
- * (live_window_pack), 0: never. */
-struct session_diagnose *session_diagnose_new(size_t window_bytes, uint64_t packed_ns,
-					      incident_told_fn *tell, void *ctx);
+/* window_bytes: of the rows that it keeps. raw_bytes and packed_ns: as live_window_pack, the latter
+ * 0: none is compressed. */
+struct session_diagnose *session_diagnose_new(size_t window_bytes, size_t raw_bytes,
+					      uint64_t packed_ns, incident_told_fn *tell,
+					      void *ctx);
 void session_diagnose_free(struct session_diagnose *d);
 
 /* From the thread that detects. */

@@ -200,6 +200,22 @@ static void rows_beyond_a_bound_are_packed(void **state)
 	row_window_free(w);
 }
 
+/* What is old makes room before anything is packed for it. */
+static void beyond_a_bound_what_is_old_goes(void **state)
+{
+	enum { ROWS = 400000, KEPT = 50000, RAW = 2 << 20 };
+	struct row_window *w = row_window_new(64 << 20);
+	(void)state;
+	row_window_pack(w, RAW, KEPT);
+	add_mixed(w, 0, ROWS, false);
+	const struct sums is = sums_of(w);
+	/* and those of two blocks of 2 MB, one that has room and one that is not all old */
+	assert_in_range(is.calls, KEPT, KEPT + (RAW + (4 << 20)) / sizeof(struct m_call));
+	assert_true(is.first_ns <= ROWS - KEPT);
+	assert_true(row_window_gone_ns(w) < ROWS - KEPT);
+	row_window_free(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -209,6 +225,7 @@ int main(void)
 		cmocka_unit_test(of_packed_rows_the_oldest_go),
 		cmocka_unit_test(what_is_old_is_not_packed),
 		cmocka_unit_test(rows_beyond_a_bound_are_packed),
+		cmocka_unit_test(beyond_a_bound_what_is_old_goes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
