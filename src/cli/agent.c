@@ -300,7 +300,7 @@ static void push_incident(struct agent *a, const struct incident_said *told, con
 			.culprit_kind = incident_text(told, row->culprit_kind),
 			.evidence = (const char *)evidence.data,
 			.blame = (const char *)blame.data,
-			.advice = incident_advice(cause)});
+			.advice = incident_advice(told)});
 	buf_free(&evidence);
 	buf_free(&blame);
 }

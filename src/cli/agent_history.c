@@ -117,7 +117,8 @@ static void put_texts(struct m_incident *to, struct incident_texts *texts, const
 		   {"culprit_kind", &to->culprit_kind},
 		   {"culprit_name", &to->culprit_name},
 		   {"culprit_function", &to->culprit_function},
-		   {"culprit_file", &to->culprit_file}};
+		   {"culprit_file", &to->culprit_file},
+		   {"why", &to->why}};
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
 		const char *text = text_of(row, all[i].key);
 		*all[i].number = add_text(texts, text, strlen(text));
@@ -161,6 +162,7 @@ static json_t *stored_incident(const json_t *row)
 			       .beside = whole_of(row, "beside") != 0,
 			       .culprit_pid = (uint32_t)whole_of(row, "culprit_pid"),
 			       .culprit_line = (uint32_t)whole_of(row, "culprit_line"),
+			       .culprit_rank = (uint32_t)whole_of(row, "culprit_rank"),
 			       .confidence = real_of(row, "confidence"),
 			       .cost_ns = real_of(row, "cost_ns"),
 			       .usual_ns = real_of(row, "usual_ns"),

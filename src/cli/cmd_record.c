@@ -378,6 +378,11 @@ static void tell_incident(void *ctx, const struct incident_said *told)
 		buf_printf(&text, "; %s", evidence);
 	buf_byte(&text, 0);
 	say(ctx, (const char *)text.data);
+	text.len = 0;
+	buf_printf(&text, "do: %s", incident_advice(told));
+	buf_byte(&text, 0);
+	if (!told->row->ended)
+		say(ctx, (const char *)text.data);
 	buf_free(&text);
 }
 

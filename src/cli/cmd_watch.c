@@ -162,6 +162,13 @@ static void on_change(void *ctx, const struct change *c)
 		say(w, change_line(line, c));
 }
 
+static void print_advice(struct watch *w, const struct incident_said *told)
+{
+	char *text = xasprintf("do: %s", incident_advice(told));
+	print_line(w, text);
+	free(text);
+}
+
 static void on_incident(void *ctx, const struct incident_said *told)
 {
 	struct watch *w = ctx;
@@ -174,8 +181,11 @@ static void on_incident(void *ctx, const struct incident_said *told)
 		print_json(w, json_pack("{s:o}", "incident", incident_json(told)));
 	else if (w->output == LINES)
 		print_line(w, text);
+	if (w->output == LINES && !told->row->ended)
+		print_advice(w, told);
 	pthread_mutex_lock(&w->lock);
-	live_cause_keep(&w->state, told->row->id, told->row->ended, (const char *)line.data);
+	live_cause_keep(&w->state, told->row->id, told->row->ended, (const char *)line.data,
+			incident_advice(told));
 	pthread_mutex_unlock(&w->lock);
 	atomic_store(&w->dirty, true);
 	free(text);

@@ -440,6 +440,46 @@ static void draw_anomaly(struct screen *p, const struct live_anomaly *a)
 	put_sentence(p, PLAIN, a->why);
 }
 
+/* Bytes of the words that so many columns have room for; of one at least. */
+static size_t fitting(const char *text, size_t columns)
+{
+	size_t ret = strcspn(text, " "), next = ret;
+	while (text[ret] && next <= columns) {
+		ret = next;
+		next = ret + (text[ret] == ' ');
+		next += strcspn(text + next, " ");
+	}
+	return ret;
+}
+
+/* Words of ASCII in lines of the screen's width, those after the first further in. */
+static void put_words(struct screen *p, const char *text, unsigned indent)
+{
+	while (*text && !is_full(p)) {
+		size_t room = p->size->columns > p->column ? p->size->columns - p->column : 0;
+		size_t n = fitting(text, room);
+		put(p, PLAIN, "%.*s", (int)n, text);
+		text += n + (text[n] == ' ');
+		if (!*text || is_full(p))
+			return;
+		begin_line(p);
+		put_to(p, indent);
+	}
+}
+
+/* What to do, of the latest that lasts. */
+static void draw_advice(struct screen *p)
+{
+	const struct live_cause *c = p->s->causes;
+	while (c < p->s->causes + LIVE_CAUSES && c->id && c->ended)
+		c++;
+	if (c == p->s->causes + LIVE_CAUSES || !c->id || !c->advice || is_full(p))
+		return;
+	begin_line(p);
+	put_styled(p, BOLD, "do: ");
+	put_words(p, c->advice, 4);
+}
+
 /* Why it is or was slow. */
 static void draw_causes(struct screen *p)
 {
@@ -471,6 +511,7 @@ static void draw_anomalies(struct screen *p)
 	else
 		put(p, PLAIN, "%s", human_count(count, s->anomalies));
 	draw_causes(p);
+	draw_advice(p);
 	uint64_t oldest = s->latest_next > LIVE_ANOMALIES ? s->latest_next - LIVE_ANOMALIES : 0;
 	for (uint64_t n = s->latest_next; n > oldest && !is_full(p); n--)
 		draw_anomaly(p, &s->latest[(n - 1) % LIVE_ANOMALIES]);

@@ -221,6 +221,8 @@ static const struct row_field incident_fields[] = {
 	FIELD(incident, culprit_function, U32, VARINT, STRING),
 	FIELD(incident, culprit_file, U32, VARINT, STRING),
 	FIELD(incident, culprit_line, U32, VARINT, NUMBER),
+	FIELD(incident, culprit_rank, U32, VARINT, NUMBER),
+	FIELD(incident, why, U32, VARINT, STRING),
 	FIELD(incident, confidence, F64, FIXED, NUMBER),
 	FIELD(incident, cost_ns, F64, FIXED, NUMBER),
 	FIELD(incident, usual_ns, F64, FIXED, NUMBER),

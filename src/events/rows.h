@@ -518,6 +518,8 @@ struct m_incident {
 	uint32_t culprit_name; /* string: of a cgroup, a device, an interrupt, a call; 0 none */
 	uint32_t culprit_function, culprit_file; /* strings: of a line; 0 none */
 	uint32_t culprit_line;
+	uint32_t culprit_rank; /* 1 more than that of a straggler; 0: not known, or none */
+	uint32_t why;	       /* string: why that rank was late, "slow_code"; 0 not known */
 	double confidence; /* 0 to 1 */
 	double cost_ns, usual_ns, unexplained_ns;
 	uint32_t evidence[MODEL_INCIDENT_TEXTS]; /* strings: sentences */

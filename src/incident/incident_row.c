@@ -74,6 +74,8 @@ static void put_culprit(struct m_incident *ret, struct incident_texts *texts,
 	if (c->kind != CULPRIT_NONE)
 		ret->culprit_kind = copy(texts, culprit_kind_id(c->kind));
 	ret->culprit_name = culprit_name(texts, c, t);
+	if (c->kind == CULPRIT_RANK)
+		ret->culprit_rank = (uint32_t)(c->rank + 1);
 	if (c->frame == BLAME_NO_FRAME)
 		return;
 	const struct m_frame *f = &t->frames.data[c->frame];
@@ -108,6 +110,8 @@ void incident_to_row(struct m_incident *ret, struct incident_texts *ret_texts,
 	ret->runner_up =
 		c->runner_up == CAUSE_UNKNOWN ? 0 : copy(ret_texts, cause_id(c->runner_up));
 	ret->against = copy(ret_texts, c->against);
+	if (c->culprit.kind == CULPRIT_RANK && c->why != CAUSE_UNKNOWN)
+		ret->why = copy(ret_texts, cause_id(c->why));
 	put_culprit(ret, ret_texts, &c->culprit, t);
 	ret->confidence = c->confidence;
 	ret->usual_ns = in->evidence.blame.usual_ns;
@@ -148,10 +152,21 @@ void incident_line(struct buf *b, const struct incident_said *s)
 			   row->beside ? "of what was " : "", row->ended ? "" : " so far");
 }
 
-const char *incident_advice(const char *cause)
+static enum cause cause_of(const char *id)
 {
 	for (unsigned c = 0; c < CAUSE_COUNT; c++)
-		if (!strcmp(cause_id((enum cause)c), cause))
-			return cause_advice((enum cause)c);
-	return cause_advice(CAUSE_UNKNOWN);
+		if (!strcmp(cause_id((enum cause)c), id))
+			return (enum cause)c;
+	return CAUSE_UNKNOWN;
+}
+
+enum cause incident_why(const struct incident_said *s)
+{
+	return cause_of(incident_text(s, s->row->why));
+}
+
+const char *incident_advice(const struct incident_said *s)
+{
+	return cause_advice(s->row->why ? incident_why(s)
+					: cause_of(incident_text(s, s->row->cause)));
 }

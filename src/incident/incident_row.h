@@ -4,7 +4,7 @@
 #include "incident/diagnosis.h"
 
 /* The texts of a row, whose string fields are numbers of them, from 1 on. */
-#define INCIDENT_TEXTS_MOST (9 + MODEL_INCIDENT_TEXTS + MODEL_INCIDENT_OWNERS)
+#define INCIDENT_TEXTS_MOST (10 + MODEL_INCIDENT_TEXTS + MODEL_INCIDENT_OWNERS)
 struct incident_texts {
 	char *of[INCIDENT_TEXTS_MOST]; /* malloc'ed */
 	size_t len;
@@ -29,5 +29,7 @@ const char *incident_text(const struct incident_said *s, uint32_t number);
 void incident_evidence(struct buf *b, const struct incident_said *s, const char *between);
 /* "CPU contention by stress (4242), 2.10 s lost", and of one that has not ended " so far". */
 void incident_line(struct buf *b, const struct incident_said *s);
-/* What to do, of a cause's id; that of "unknown" for what is none. */
-const char *incident_advice(const char *cause);
+/* What made a straggler late; CAUSE_UNKNOWN where that is not known, or it is none. */
+enum cause incident_why(const struct incident_said *s);
+/* What to do; of a straggler against what made it late, where that is known. */
+const char *incident_advice(const struct incident_said *s);

@@ -56,6 +56,8 @@ static json_t *culprit_json(const struct incident_said *s)
 			    gpu ? json_integer(atoi(incident_text(s, row->culprit_name)))
 				: json_null());
 	json_object_set_new(o, "call", text_or_null(s, call, row->culprit_name));
+	json_object_set_new(o, "rank",
+			    row->culprit_rank ? json_integer(row->culprit_rank - 1) : json_null());
 	json_object_set_new(
 		o, "code",
 		row->culprit_function
@@ -65,6 +67,14 @@ static json_t *culprit_json(const struct incident_said *s)
 				    "line", report_number_json(row->culprit_line))
 			: json_null());
 	return o;
+}
+
+static json_t *why_json(const struct incident_said *s)
+{
+	enum cause why = incident_why(s);
+	return why == CAUSE_UNKNOWN ? json_null()
+				    : json_pack("{s:s, s:s}", "cause", cause_id(why), "title",
+						cause_title(why));
 }
 
 json_t *incident_json(const struct incident_said *s)
@@ -85,6 +95,7 @@ json_t *incident_json(const struct incident_said *s)
 		json_pack("{s:o}", "pid", row->pid ? json_integer(row->pid) : json_null()));
 	json_object_set_new(o, "cause", report_text_json(cause));
 	json_object_set_new(o, "what", report_text_json(incident_text(s, row->what)));
+	json_object_set_new(o, "why", why_json(s));
 	json_object_set_new(o, "confidence", real_json(row->confidence));
 	json_object_set_new(o, "runner_up",
 			    row->runner_up ? report_text_json(incident_text(s, row->runner_up))
@@ -98,7 +109,7 @@ json_t *incident_json(const struct incident_said *s)
 	json_object_set_new(o, "unexplained_ns", real_json(row->unexplained_ns));
 	json_object_set_new(o, "blame", owners_json(s));
 	json_object_set_new(o, "evidence", texts_json(s, row->evidence, MODEL_INCIDENT_TEXTS));
-	json_object_set_new(o, "advice", report_text_json(incident_advice(cause)));
+	json_object_set_new(o, "advice", report_text_json(incident_advice(s)));
 	return o;
 }
 
@@ -157,8 +168,7 @@ static void incident_print(const struct page *p, const struct incident_said *s, 
 	if (!advises)
 		return;
 	fprintf(p->out, "%*s", INDENT + 4, "");
-	page_wrapped(p, INDENT + 4, INDENT + 4, "%s",
-		     incident_advice(incident_text(s, row->cause)));
+	page_wrapped(p, INDENT + 4, INDENT + 4, "%s", incident_advice(s));
 }
 
 static void incidents_text(const struct page *p, const void *state)

@@ -67,6 +67,7 @@ struct live_anomaly {
 struct live_cause {
 	uint64_t id; /* 0: none */
 	bool ended;
+	const char *advice; /* static: what to do */
 	char what[256];
 };
 
@@ -146,12 +147,13 @@ static inline double live_history_at(const struct live_history *h, uint32_t i)
 	return (double)h->values[(h->next + LIVE_HISTORY - h->len + i) % LIVE_HISTORY];
 }
 
-static inline void live_cause_keep(struct live_state *s, uint64_t id, bool ended, const char *what)
+static inline void live_cause_keep(struct live_state *s, uint64_t id, bool ended, const char *what,
+				   const char *advice)
 {
 	unsigned at = 0;
 	while (at < LIVE_CAUSES - 1 && s->causes[at].id && s->causes[at].id != id)
 		at++;
 	memmove(s->causes + 1, s->causes, at * sizeof(*s->causes));
-	s->causes[0] = (struct live_cause){.id = id, .ended = ended};
+	s->causes[0] = (struct live_cause){.id = id, .ended = ended, .advice = advice};
 	snprintf(s->causes[0].what, sizeof(s->causes[0].what), "%s", what);
 }

@@ -672,8 +672,8 @@ static int read_told(struct reader *r, json_t *ret)
 			  " AS end_ns, told_ns, caused_ns, ended, pid,"
 			  " cause, runner_up, what, against, confidence, cost_ns, usual_ns,"
 			  " unexplained_ns, culprit, culprit_pid, culprit_kind, culprit_name,"
-			  " culprit_function, culprit_file, culprit_line, evidence, blame, "
-			  "beside" INCIDENTS " ORDER BY onset_ns DESC LIMIT %d",
+			  " culprit_function, culprit_file, culprit_line, culprit_rank, why,"
+			  " evidence, blame, beside" INCIDENTS " ORDER BY onset_ns DESC LIMIT %d",
 			  to, from, STORE_READ_TOLD));
 	if (rc == SQLITE_OK)
 		rc = reader_number(r, xasprintf("SELECT count(*)" INCIDENTS, to, from),

@@ -310,6 +310,7 @@ static void incident_texts_of(char *ret[INCIDENT_TEXTS], const struct incident_s
 		ret[i] = xstrdup(incident_text(told, numbers[i]));
 	ret[INCIDENT_EVIDENCE] = evidence_of(told);
 	ret[INCIDENT_BLAME] = blame_of(told);
+	ret[INCIDENT_WHY] = xstrdup(incident_text(told, row->why));
 }
 
 void store_rollup_incident(struct store_rollup *r, const struct incident_said *told,

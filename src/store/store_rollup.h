@@ -102,6 +102,7 @@ enum store_incident_text {
 	INCIDENT_CULPRIT_FILE,
 	INCIDENT_EVIDENCE, /* a line each */
 	INCIDENT_BLAME,	   /* likewise: nanoseconds, a blank, whose they were */
+	INCIDENT_WHY,
 	INCIDENT_TEXTS,
 };
 

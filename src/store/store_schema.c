@@ -166,7 +166,17 @@ static const char fifth[] =
 	" culprit_pid, cost_ns * 1e-9 AS cost_s, evidence, blame, ifnull(beside, 0) AS beside"
 	" FROM incidents;";
 
-const char *const store_schema_steps[] = {first, second, third, fourth, fifth};
+/* Which rank was late, and why. */
+static const char of_ranks[] =
+	"ALTER TABLE incidents ADD COLUMN why TEXT;"
+	"ALTER TABLE incidents ADD COLUMN culprit_rank INTEGER;" /* 1 more; 0: not known */
+	"DROP VIEW v_incidents;"
+	"CREATE VIEW v_incidents AS SELECT datetime(onset_ns / 1000000000, 'unixepoch') AS onset,"
+	" (end_ns - onset_ns) * 1e-9 AS lasted_s, ended, pid, cause, confidence, what, culprit,"
+	" culprit_pid, nullif(culprit_rank, 0) - 1 AS culprit_rank, nullif(why, '') AS why,"
+	" cost_ns * 1e-9 AS cost_s, evidence, blame, ifnull(beside, 0) AS beside FROM incidents;";
+
+const char *const store_schema_steps[] = {first, second, third, fourth, fifth, of_ranks};
 const size_t store_schema_version = sizeof(store_schema_steps) / sizeof(store_schema_steps[0]);
 
 static int number(sqlite3 *db, const char *sql, sqlite3_int64 *ret)

@@ -115,6 +115,33 @@ static void what_came_to_another_says_so(void **state)
 	incident_texts_free(&texts);
 }
 
+/* What to do is against what made the rank late. */
+static void a_straggler_has_a_rank_and_why(void **state)
+{
+	(void)state;
+	struct m_incident row;
+	struct incident_texts texts;
+	const struct incident_said said = {.row = &row, .texts = &texts};
+	in.cause.cause = CAUSE_STRAGGLER;
+	in.cause.culprit.kind = CULPRIT_RANK;
+	in.cause.culprit.rank = 0;
+	in.cause.why_culprit = (struct culprit){.frame = BLAME_NO_FRAME, .metric = UINT32_MAX};
+	in.cause.why = CAUSE_UNKNOWN;
+	incident_to_row(&row, &texts, &in, &tables, 0, true);
+	assert_int_equal(row.culprit_rank, 1);
+	assert_int_equal(row.why, 0);
+	assert_string_equal(incident_advice(&said), cause_advice(CAUSE_STRAGGLER));
+	incident_texts_free(&texts);
+	in.cause.culprit.rank = -1; /* it says of none which it is */
+	in.cause.why = CAUSE_CPU_CONTENTION;
+	incident_to_row(&row, &texts, &in, &tables, 0, true);
+	assert_int_equal(row.culprit_rank, 0);
+	assert_string_equal(incident_text(&said, row.why), "cpu_contention");
+	assert_int_equal(incident_why(&said), CAUSE_CPU_CONTENTION);
+	assert_string_equal(incident_advice(&said), cause_advice(CAUSE_CPU_CONTENTION));
+	incident_texts_free(&texts);
+}
+
 /* A cgroup, a device, a line. */
 static void culprits_that_are_no_process(void **state)
 {
@@ -198,8 +225,11 @@ static void a_file_says_the_same(void **state)
 	char *line = line_of(&said);
 	assert_string_equal(line, "slow data loading, 1.00 s lost");
 	free(line);
-	assert_string_equal(incident_advice("data_loader"), cause_advice(CAUSE_DATA_LOADER));
-	assert_string_equal(incident_advice("no such"), cause_advice(CAUSE_UNKNOWN));
+	assert_string_equal(incident_advice(&said), cause_advice(CAUSE_UNKNOWN));
+	row.cause = strtab_add_z(&tables.strings, "data_loader");
+	assert_string_equal(incident_advice(&said), cause_advice(CAUSE_DATA_LOADER));
+	row.cause = strtab_add_z(&tables.strings, "no such");
+	assert_string_equal(incident_advice(&said), cause_advice(CAUSE_UNKNOWN));
 }
 
 int main(void)
@@ -208,6 +238,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(all_of_it_is_there),
 		T(what_came_to_another_says_so),
+		T(a_straggler_has_a_rank_and_why),
 		T(culprits_that_are_no_process),
 		T(what_is_small_or_not_known_is_left_out),
 		T(without_blame_the_cost_is_unexplained),

@@ -522,8 +522,9 @@ static void processes_are_told_when_they_change(void **unused)
 
 static void an_incident_is_one_row_the_latest(void **unused)
 {
-	char text[] = "cpu_contention", why[] = "waited", whose[] = "its own Python";
-	struct incident_texts texts = {.of = {text, why, whose}, .len = 3};
+	char text[] = "straggler", why[] = "waited", whose[] = "its own Python";
+	char late[] = "slow_code";
+	struct incident_texts texts = {.of = {text, why, whose, late}, .len = 4};
 	struct m_incident row = {.id = 3,
 				 .onset_ns = 10 * S,
 				 .end_ns = 12 * S,
@@ -531,6 +532,8 @@ static void an_incident_is_one_row_the_latest(void **unused)
 				 .pid = 7,
 				 .beside = true,
 				 .cause = 1,
+				 .culprit_rank = 1,
+				 .why = 4,
 				 .confidence = 0.5,
 				 .cost_ns = 2e9,
 				 .evidence = {2},
@@ -547,7 +550,8 @@ static void an_incident_is_one_row_the_latest(void **unused)
 	store_rollup_event(&rollup, OFFSET_NS, "gpu 0", "xid", "79");
 	write_at(TIME_S + 10);
 	assert_int_equal(ask("SELECT count(*) FROM incidents"), 1);
-	assert_true(ask("SELECT cause = 'cpu_contention' AND confidence = 0.75 AND ended AND"
+	assert_true(ask("SELECT cause = 'straggler' AND confidence = 0.75 AND ended AND"
+			" culprit_rank = 0 AND why = 'slow_code' AND"
 			" lasted_s = 2 AND cost_s = 2 AND evidence = 'waited' AND beside = 1 FROM"
 			" v_incidents"));
 	assert_true(
@@ -643,7 +647,7 @@ static void an_older_one_is_brought_up_to_date(void **unused)
 	assert_int_equal(ask("SELECT count(*) FROM v_counters_1s"), 1);
 }
 
-/* Incidents of before were told without saying whether they came beside another. */
+/* Incidents of before were told without saying which rank was late, and why. */
 static void one_of_the_version_before_goes_on(void **unused)
 {
 	struct err e = {0};
@@ -656,8 +660,8 @@ static void one_of_the_version_before_goes_on(void **unused)
 	    " 'cpu_contention', 3e9)");
 	sqlite3_close(writer.db);
 	open_store();
-	assert_true(ask("SELECT cause = 'cpu_contention' AND cost_s = 3 AND beside = 0 FROM"
-			" v_incidents"));
+	assert_true(ask("SELECT cause = 'cpu_contention' AND cost_s = 3 AND beside = 0 AND"
+			" culprit_rank IS NULL AND why IS NULL FROM v_incidents"));
 }
 
 /* Calls of before have no bytes; those of now are added to them. */

@@ -220,11 +220,13 @@ static void test_causes(void **state)
 	(void)state;
 	struct live_state *s = busy();
 	struct buf out = {0};
-	live_cause_keep(s, 1, false, "slow data loading, 1.00 s lost so far");
+	live_cause_keep(s, 1, false, "slow data loading, 1.00 s lost so far", "more workers");
 	for (uint64_t id = 2; id < 5; id++)
-		live_cause_keep(s, id, true, "the disk was slow: sda, 1.00 s lost");
-	live_cause_keep(s, 5, false, "CPU contention by stress (4242), 1.00 s lost so far");
-	live_cause_keep(s, 3, true, "the disk was slow: sdb, 2.00 s lost"); /* told again */
+		live_cause_keep(s, id, true, "the disk was slow: sda, 1.00 s lost", "no");
+	live_cause_keep(s, 5, false, "CPU contention by stress (4242), 1.00 s lost so far",
+			"Pin the job to cores of its own, end what takes them, or ask for more of "
+			"them: it could run, and had no CPU.");
+	live_cause_keep(s, 3, true, "the disk was slow: sdb, 2.00 s lost", "no"); /* again */
 	assert_int_equal(s->causes[0].id, 3);
 	assert_int_equal(s->causes[1].id, 5);
 	assert_int_equal(s->causes[2].id, 4);
@@ -235,6 +237,9 @@ static void test_causes(void **state)
 			       "anomalies  2, 1 of them lasts\n"
 			       "was slow: the disk was slow: sdb, 2.00 s lost\n"
 			       "is slow: CPU contention by stress (4242), 1.00 s lost so far\n"));
+	assert_non_null(strstr((const char *)out.data,
+			       "\ndo: Pin the job to cores of its own, end what takes them, or ask "
+			       "for more of them: it could run, and\n    had no CPU.\n"));
 	buf_free(&out);
 }
 

@@ -10,7 +10,8 @@ const at = (t: number, start: number) => `${((t - start) / 1e9).toFixed(1)} s`;
 
 function culprit(c: Json): string {
   if (!c || c.kind === "none") return "nobody is named";
-  const what = [c.command, c.call, c.device, c.cgroup, c.gpu !== null && c.gpu !== undefined ? `GPU ${c.gpu}` : ""].filter(Boolean).join(", ");
+  const rank = c.rank === null || c.rank === undefined ? "" : String(c.rank);
+  const what = [rank, c.command, c.call, c.device, c.cgroup, c.gpu !== null && c.gpu !== undefined ? `GPU ${c.gpu}` : ""].filter(Boolean).join(", ");
   const code = c.code ? ` at ${c.code.function} (${c.code.file}:${c.code.line})` : "";
   return `${c.kind} ${what}${c.pid ? ` (${c.pid})` : ""}${code}`;
 }
@@ -25,7 +26,7 @@ export function incidentCard(i: Json, when: (t: number) => string): HTMLElement 
     h("p", null, `${when(i.onset_ns)} for ${ns((i.end_ns || i.told_ns) - i.onset_ns)}`, i.ended === false ? ", not over" : "",
       cost > 0 ? `, ${ns(cost)} ${i.beside ? "of what was " : ""}lost` : "", i.pid ? `, process ${i.pid}` : "",
       i.confidence !== null && i.confidence !== undefined ? `, confidence ${percent(i.confidence)}` : ""),
-    h("p", null, "Who: ", culprit(i.culprit)),
+    h("p", null, "Who: ", culprit(i.culprit), i.why ? `, late by: ${i.why.title}` : ""),
     i.advice ? h("p", null, h("span", { class: "do" }, "do: "), i.advice) : null,
     rows.length ? h("div", null, h("h4", null, "Whose the time was"), bars(rows, Math.max(cost, rows.reduce((s, r) => s + r.value, 0)))) : null,
     i.evidence?.length ? h("div", null, h("h4", null, "Evidence"), h("ul", null, ...i.evidence.map((e: string) => h("li", null, e)))) : null,
