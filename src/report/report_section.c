@@ -6,19 +6,20 @@
 #include <string.h>
 
 static const struct report_section *const sections[] = {
-	&report_account,   &report_timeline,  &report_ranks,	   &report_steps,
-	&report_operators, &report_gpu_lines, &report_collectives, &report_flops,
-	&report_counters,  &report_incidents, &report_outlook,	   &report_told,
+	&report_account,   &report_timeline,	&report_ranks,	&report_steps,	  &report_operators,
+	&report_gpu_lines, &report_collectives, &report_flops,	&report_counters, &report_incidents,
+	&report_outlook,   &report_told,	&report_stalls, &report_disks,
 };
 #define NAME_BYTES 128
 #define SECTIONS   (sizeof(sections) / sizeof(sections[0]))
 
 /* What --section knows beside the layers' names, whether a recording has it or not. */
 static const char *const names[] = {
-	"account",   "recording", "steps",   "anomalies", "ranks",	 "processes", "gpus",
-	"incidents", "gpu-time",  "kernels", "copies",	  "gpu-waits",	 "memory",    "errors",
-	"events",    "operators", "flops",   "gpu-lines", "collectives", "sockets",   "profile",
-	"off-cpu",   "counters",  "layers",  "open",	  "notes",	 "outlook",
+	"account",     "recording", "steps",	"anomalies", "ranks",	 "processes",
+	"gpus",	       "incidents", "gpu-time", "kernels",   "copies",	 "gpu-waits",
+	"memory",      "errors",    "events",	"operators", "flops",	 "gpu-lines",
+	"collectives", "sockets",   "profile",	"off-cpu",   "counters", "layers",
+	"open",	       "notes",	    "outlook",	"stalls",    "disks",
 };
 
 void report_sections_begin(struct report *r, struct report_visitors *v)

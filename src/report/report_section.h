@@ -68,6 +68,8 @@ extern const struct report_section report_incidents;
 extern const struct report_section report_outlook;
 extern const struct report_section report_told;
 extern const struct report_section report_counters;
+extern const struct report_section report_stalls;
+extern const struct report_section report_disks;
 
 /* What another section worked out, once all are made; NULL: the recording has none of it. */
 const void *report_section_state(const struct report *r, const struct report_section *of);

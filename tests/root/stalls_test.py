@@ -7,6 +7,7 @@ makes it free, writes to a disk by a traced process and by one that is not. Read
 import collections
 import json
 import os
+import re
 import subprocess
 
 from harness import EACGM, expect, main, skip, test
@@ -136,7 +137,7 @@ def _(t):
 
 @test("rows are long, and no more than the totals", 60)
 def _(t):
-    _, rows = record(t, ["/usr/bin/python3", "-c", SELF])
+    rec, rows = record(t, ["/usr/bin/python3", "-c", SELF])
     in_rows, count = collections.Counter(), collections.Counter()
     totals = {}
     for row in rows:
@@ -157,6 +158,14 @@ def _(t):
     for key, own_ns in in_rows.items():
         expect(key in totals and own_ns <= totals[key]["total_ns"] and
                count[key] <= totals[key]["count"], "%r: %d in %r" % (key, own_ns, totals.get(key)))
+    summed = collections.Counter()
+    for row in totals.values():
+        summed[row["kind"], row["name"]] += row["total_ns"]
+    got = {(s["kind"], s["name"]): s["total_ns"] for s in rec.report["stalls"]}
+    expect(got == {key: ns for key, ns in summed.items() if key in got} and
+           sum(got.values()) == sum(summed.values()), "%r, in rows %r" % (got, summed))
+    text = t.run([EACGM, "report", rec.path, "--section", "stalls"]).out
+    expect("softirq NET_RX, all of thread python3 (" in text, text)
     span = max(row["until_ns"] - row["since_ns"] for row in totals.values())
     expect(sum(row["total_ns"] for row in totals.values()) <= span, "%r" % totals)
 
@@ -271,6 +280,14 @@ def _(t):
     expect(written[other.pid] > 0, "%r, not %d" % (written, other.pid))
     names = {row["pid"]: row["comm"] for row in rows if row["type"] == "disk_io"}
     expect(names[pid] == names[other.pid] == "python3", "%r" % names)
+    of_report = {(d["disk"], d["pid"]): d for d in rec.report["disks"]}
+    for who, is_job in ((pid, True), (other.pid, False)):
+        got = of_report[disk, who]
+        expect((got["written_bytes"], got["writes"], got["of_the_job"]) ==
+               (written[who], writes[who], is_job), "%r, in rows %r" % (got, written))
+    text = t.run([EACGM, "report", rec.path, "--section", "disks"]).out
+    expect(re.search(r"%s  python3 \(%d\)\n" % (disk, pid), text) and
+           "(%d), not of the job" % other.pid in text, text)
 
 
 @test("--waits=off looks at none of it", 60)
