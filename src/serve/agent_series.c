@@ -12,6 +12,7 @@
 
 #include "base/entity.h"
 #include "base/map64.h"
+#include "serve/collective_series.h"
 #include "serve/dcgm_series.h"
 #include "serve/process_labels.h"
 #include "serve/work_series.h"
@@ -570,6 +571,7 @@ void agent_series_write(const struct series_sink *x, const struct agent_view *v)
 	write_calls(x, v);
 	write_coverage(x, v);
 	work_series_write(x, v->series);
+	collective_series_write(x, v->series);
 	write_steps(x, v);
 	write_incidents(x, v);
 	write_counters(x, v);

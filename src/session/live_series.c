@@ -85,6 +85,7 @@ static void forget_ended(struct live_series *s)
 		map64_set(&s->named, mix(key, hash_bytes(f->name, strlen(f->name))), i);
 	}
 	live_work_forget(&s->work, s);
+	live_collectives_forget(&s->collectives, s);
 }
 
 /* ---- calls ---- */
@@ -316,6 +317,7 @@ void live_series_batch(struct live_series *s, const struct session_view *v, uint
 	take_calls(s, v);
 	take_coverages(s, v);
 	live_work_batch(&s->work, v, s, now_ns);
+	live_collectives_batch(&s->collectives, v, s);
 	forget_metrics(s, v);
 	if (v->batch->processes.len)
 		forget_ended(s);
@@ -334,6 +336,7 @@ void live_series_free(struct live_series *s)
 	vec_free(&s->gpus);
 	vec_free(&s->coverages);
 	live_work_free(&s->work);
+	live_collectives_free(&s->collectives);
 	map64_free(&s->metric_of);
 	map64_free(&s->function_of);
 	map64_free(&s->named);

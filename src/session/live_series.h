@@ -13,6 +13,7 @@
 #include "base/buffer.h"
 #include "base/layer.h"
 #include "base/map64.h"
+#include "session/live_collectives.h"
 #include "session/live_work.h"
 #include "symbolize/proc_labels.h"
 
@@ -89,6 +90,7 @@ struct live_series {
 	VEC(struct live_gpu_id) gpus;
 	VEC(struct live_coverage) coverages; /* others are seen all the time */
 	struct live_work work;
+	struct live_collectives collectives;
 	uint64_t now_ns;   /* of CLOCK_MONOTONIC: the last batch */
 	uint64_t left_out; /* metrics, functions and processes that found no room */
 	/* the rest is its own */
