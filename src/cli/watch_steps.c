@@ -348,6 +348,20 @@ static void look(struct watch_steps *w, const struct session_view *v, uint64_t n
 
 /* ---- counting ---- */
 
+/* A phase is named by what a process does: one whose kind of steps changes has had others. */
+static void add_phase(struct live_steps_view *view, const struct live_phase *phase, uint64_t ns)
+{
+	uint32_t i = 0;
+	while (i < view->phase_sum_len && strcmp(view->phase_sum[i].name, phase->name))
+		i++;
+	if (i == LIVE_STEP_SUMS)
+		return;
+	if (i == view->phase_sum_len)
+		view->phase_sum[view->phase_sum_len++] =
+			(struct live_phase_sum){.name = phase->name};
+	view->phase_sum[i].ns += (double)phase->share * (double)ns;
+}
+
 static void end_step(struct watch_steps *w, struct job *j, uint64_t ns)
 {
 	struct live_steps_view *view = &j->view;
@@ -362,6 +376,8 @@ static void end_step(struct watch_steps *w, struct job *j, uint64_t ns)
 		view->last_ns = ns - j->step_ns;
 		view->count++;
 		live_history_add(&view->history, (double)view->last_ns);
+		for (uint32_t i = 0; i < view->phase_len; i++)
+			add_phase(view, &view->phase[i], view->last_ns);
 		j->sorted = false;
 	}
 	j->step_ns = view->since_ns = ns;

@@ -330,24 +330,39 @@ static void write_steps_of(const struct series_sink *x, const struct agent_view 
 	}
 }
 
+static void write_phase(const struct series_sink *x, const struct live_process *p,
+			const struct live_steps_view *s, const char *phase, double value)
+{
+	char pid[16];
+	snprintf(pid, sizeof(pid), "%u", s->pid);
+	const struct label labels[] = {
+		{"pid", pid}, {"comm", p ? p->comm : NULL}, {"kind", s->kind}, {"phase", phase}};
+	series_sample(x, labels, LEN(labels), value);
+}
+
+static void write_phases_of(const struct series_sink *x, const struct agent_view *v, bool sums)
+{
+	for (uint32_t i = 0; i < v->jobs->len; i++) {
+		uint32_t of = v->jobs->of[i].pid;
+		const struct live_process *p = live_series_process(v->series, of);
+		const struct live_steps_view *s = agent_series_steps(v, of);
+		if (!s || (p && p->end_ns))
+			continue;
+		for (uint32_t k = 0; !sums && k < s->phase_len; k++)
+			write_phase(x, p, s, s->phase[k].name, (double)s->phase[k].share);
+		for (uint32_t k = 0; sums && k < s->phase_sum_len; k++)
+			write_phase(x, p, s, s->phase_sum[k].name, s->phase_sum[k].ns * 1e-9);
+	}
+}
+
 static void write_phases(const struct series_sink *x, const struct agent_view *v)
 {
 	series_family(x, "eacgm_step_phase_ratio", FAMILY_GAUGE,
 		      "Share of the steps' time, of the last seconds in which some ended.");
-	for (uint32_t i = 0; i < v->jobs->len; i++) {
-		char pid[16];
-		uint32_t of = v->jobs->of[i].pid;
-		const struct live_process *p = live_series_process(v->series, of);
-		const struct live_steps_view *s = agent_series_steps(v, of);
-		snprintf(pid, sizeof(pid), "%u", of);
-		for (uint32_t k = 0; s && !(p && p->end_ns) && k < s->phase_len; k++) {
-			const struct label labels[] = {{"pid", pid},
-						       {"comm", p ? p->comm : NULL},
-						       {"kind", s->kind},
-						       {"phase", s->phase[k].name}};
-			series_sample(x, labels, LEN(labels), (double)s->phase[k].share);
-		}
-	}
+	write_phases_of(x, v, false);
+	series_family(x, "eacgm_step_phase_seconds_total", FAMILY_COUNTER,
+		      "Time of steps by phase: each step by the shares that were found last.");
+	write_phases_of(x, v, true);
 }
 
 static void write_steps(const struct series_sink *x, const struct agent_view *v)

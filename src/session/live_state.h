@@ -19,6 +19,7 @@
 #define LIVE_PHASES	 8 /* processes with steps */
 #define LIVE_PHASE_BYTES 256
 #define LIVE_STEP_PHASES 8  /* that a step can have */
+#define LIVE_STEP_SUMS	 16 /* phases that a process's steps can have had */
 #define LIVE_JOBS	 64 /* processes whose steps are counted */
 
 /* The newest is at (next - 1) mod LIVE_HISTORY. */
@@ -76,6 +77,12 @@ struct live_phase {
 	float share;	  /* of a step */
 };
 
+/* Of all steps that were counted. */
+struct live_phase_sum {
+	const char *name; /* static */
+	double ns;
+};
+
 /* Of a process whose steps are counted. */
 struct live_steps_view {
 	uint64_t count; /* since they were found */
@@ -88,6 +95,9 @@ struct live_steps_view {
 	char phases[LIVE_PHASE_BYTES];		   /* of the last interval that it was in, or "" */
 	struct live_phase phase[LIVE_STEP_PHASES]; /* the same as numbers */
 	uint32_t phase_len;
+	/* Each step by the shares that were known when it ended; one before that is in none. */
+	struct live_phase_sum phase_sum[LIVE_STEP_SUMS];
+	uint32_t phase_sum_len;
 };
 
 struct live_jobs {

@@ -317,7 +317,13 @@ static void steps_that_a_budget_left_out(void **unused)
 	pass(&b, SECOND);
 	jobs.of[1].phase[0] = (struct live_phase){"load", 0.25F};
 	jobs.of[1].phase_len = 1;
+	jobs.of[1].phase_sum[0] = (struct live_phase_sum){"load", 1.5e9};
+	jobs.of[1].phase_sum[1] = (struct live_phase_sum){"checkpoint", 2e9};
+	jobs.of[1].phase_sum_len = 2;
 	has("eacgm_steps_total{pid=\"8\"", true);
+	has("# TYPE eacgm_step_phase_seconds_total counter\n", true);
+	has("eacgm_step_phase_seconds_total{pid=\"8\",kind=\"\",phase=\"load\"} 1.5\n", true);
+	has("eacgm_step_phase_seconds_total{pid=\"8\",kind=\"\",phase=\"checkpoint\"} 2\n", true);
 	has("eacgm_step_phase_ratio{pid=\"8\",kind=\"\",phase=\"load\"} 0.25\n", true);
 	coverage(&b, 0, SECOND, SECOND);
 	coverage(&b, 1, 3 * SECOND, SECOND);
@@ -326,6 +332,7 @@ static void steps_that_a_budget_left_out(void **unused)
 	has("eacgm_function_seen_ratio{layer=\"torch\",function=\"backward\"} 0.75\n", false);
 	has("eacgm_steps_total{pid=\"8\"", false);
 	has("eacgm_step_phase_ratio{pid", false);
+	has("eacgm_step_phase_seconds_total{pid", false);
 	has("eacgm_steps_total{pid=\"9\"", true);
 	coverage(&b, 0, 2 * SECOND, SECOND); /* on all the time since */
 	coverage(&b, 1, 4 * SECOND, SECOND);

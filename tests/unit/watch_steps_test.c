@@ -170,22 +170,35 @@ static const struct live_steps_view *steps_of(uint32_t job)
 	return NULL;
 }
 
-/* All of its steps of the last seconds were counted. */
+/* Of all phases together. */
+static double phases_ns(const struct live_steps_view *s)
+{
+	double ret = 0;
+	for (uint32_t i = 0; i < s->phase_sum_len; i++)
+		ret += s->phase_sum[i].ns;
+	return ret;
+}
+
+/* All of its steps of the last seconds were counted, and their phases add up to them. */
 static void assert_counted(uint32_t job, unsigned seconds)
 {
 	const struct live_steps_view *s = steps_of(job);
 	uint64_t before = s ? s->count : 0, done = jobs[job].done;
 	assert_non_null(s);
+	double phases_before_ns = phases_ns(s);
 	run(seconds);
 	s = steps_of(job);
 	assert_non_null(s);
 	assert_int_equal(s->count - before, jobs[job].done - done);
 	assert_in_range(s->median_ns, jobs[job].every_ns - MS, jobs[job].every_ns + MS);
 	assert_string_equal(s->kind, "training");
+	double phases = phases_ns(s) - phases_before_ns,
+	       steps = (double)((s->count - before) * jobs[job].every_ns);
 	if (is_partial)
-		assert_true(!s->phase_len && !*s->phases);
+		assert_true(!s->phase_len && !*s->phases && phases == 0);
 	else
-		assert_true(s->phase_len && strstr(s->phases, "of training"));
+		assert_true(s->phase_len && strstr(s->phases, "of training") &&
+			    phases > 0.99 * steps && phases < 1.01 * steps);
 }
 
 static void steps_of_each_job_are_counted(void **unused)
