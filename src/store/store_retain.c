@@ -56,8 +56,8 @@ static int cut_fine(sqlite3 *db, int64_t before_s)
 
 static int cut_coarse(sqlite3 *db, int64_t before_s)
 {
-	static const char *const tables[] = {"counters_60s", "steps_60s", "calls_60s", "phases_60s",
-					     "cpu_600s"};
+	static const char *const tables[] = {"counters_60s", "steps_60s", "calls_60s",
+					     "phases_60s",   "cpu_600s",  "collectives_60s"};
 	int rc = SQLITE_OK;
 	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables) && rc == SQLITE_OK; i++)
 		rc = cut(db, tables[i], SLICE_S, before_s);

@@ -208,6 +208,47 @@ static void take_calls(struct store_rollup *r, const struct live_series *s, int6
 	sum_others(r);
 }
 
+/* ---- collectives ---- */
+
+static void take_collective(struct store_rollup *r, const struct live_series *s,
+			    const struct live_collective *c, const struct store_passed *before,
+			    int64_t offset_ns)
+{
+	struct store_collective *to = vec_push(&r->now.collectives);
+	to->owner = owner_of(s, c->pid, offset_ns);
+	to->of = *c;
+	to->of.calls -= before->calls;
+	to->of.bytes -= before->bytes;
+	to->of.bus_bytes -= before->bus_bytes;
+	to->of.ns -= before->ns;
+	to->of.compared -= before->compared;
+	to->of.ahead_ns -= before->ahead_ns;
+}
+
+/* Those since the last batch. */
+static void take_collectives(struct store_rollup *r, const struct live_series *s, int64_t offset_ns)
+{
+	struct store_rollup next = {0};
+	for (size_t i = 0; i < s->collectives.rows.len; i++) {
+		const struct live_collective *c = &s->collectives.rows.data[i];
+		struct store_passed before = {0};
+		uint64_t at;
+		if (map64_get(&r->collective_of, c->number, &at))
+			before = r->passed.data[at];
+		map64_set(&next.collective_of, c->number, next.passed.len);
+		*vec_push(&next.passed) = (struct store_passed){
+			c->calls, c->bytes, c->compared, c->bus_bytes, c->ns, c->ahead_ns};
+		if (c->calls > before.calls || c->compared > before.compared)
+			take_collective(r, s, c, &before, offset_ns);
+	}
+	map64_free(&r->collective_of);
+	vec_free(&r->passed);
+	r->collective_of = next.collective_of;
+	r->passed.data = next.passed.data;
+	r->passed.len = next.passed.len;
+	r->passed.cap = next.passed.cap;
+}
+
 /* ---- processes ---- */
 
 /* Whether it is as it was told last; it counts as told from here on. */
@@ -364,6 +405,7 @@ struct store_batch store_rollup_take(struct store_rollup *r, const struct store_
 	take_counters(r, seen->series, offset_ns);
 	take_steps(r, seen, offset_ns);
 	take_calls(r, seen->series, offset_ns);
+	take_collectives(r, seen->series, offset_ns);
 	take_processes(r, seen->series, offset_ns);
 	own_trees(r, seen->series, offset_ns);
 	struct store_batch ret = r->now;
@@ -374,8 +416,8 @@ struct store_batch store_rollup_take(struct store_rollup *r, const struct store_
 
 size_t store_batch_rows(const struct store_batch *b)
 {
-	return b->processes.len + b->counters.len + b->steps.len + b->calls.len + b->frames +
-	       b->events.len + b->incidents.len;
+	return b->processes.len + b->counters.len + b->steps.len + b->calls.len +
+	       b->collectives.len + b->frames + b->events.len + b->incidents.len;
 }
 
 void store_batch_free(struct store_batch *b)
@@ -397,6 +439,7 @@ void store_batch_free(struct store_batch *b)
 	vec_free(&b->counters);
 	vec_free(&b->steps);
 	vec_free(&b->calls);
+	vec_free(&b->collectives);
 	vec_free(&b->trees);
 	vec_free(&b->events);
 	vec_free(&b->incidents);
@@ -409,4 +452,6 @@ void store_rollup_free(struct store_rollup *r)
 	map64_free(&r->processes);
 	map64_free(&r->function_of);
 	vec_free(&r->before);
+	map64_free(&r->collective_of);
+	vec_free(&r->passed);
 }

@@ -69,6 +69,12 @@ struct store_calls {
 	int64_t bytes; /* -1: calls do not say */
 };
 
+/* Collectives of a process: session/live_collectives.h. */
+struct store_collective {
+	struct store_owner owner;
+	struct live_collective of; /* its numbers are those since the last batch */
+};
+
 /* Where processor time went. The first frame of a tree is the process itself: what of its time no
  * frame has is its own. */
 struct store_frame {
@@ -118,6 +124,7 @@ struct store_batch {
 	VEC(struct store_counter) counters;
 	VEC(struct store_steps) steps;
 	VEC(struct store_calls) calls;
+	VEC(struct store_collective) collectives;
 	VEC(struct store_tree) trees;
 	size_t frames; /* of all trees */
 	VEC(struct store_event) events;
@@ -140,6 +147,12 @@ struct store_before {
 	double ns;
 };
 
+/* Collectives of a row so far. */
+struct store_passed {
+	uint64_t calls, bytes, compared;
+	double bus_bytes, ns, ahead_ns;
+};
+
 /* Zeroed at first. */
 struct store_rollup {
 	struct store_batch now;
@@ -147,6 +160,8 @@ struct store_rollup {
 	/* the rest is its own */
 	struct map64 function_of; /* by owner and name: place in before */
 	VEC(struct store_before) before;
+	struct map64 collective_of; /* by a row's number: place in passed */
+	VEC(struct store_passed) passed;
 	struct map64 steps_of;	/* by owner: steps that were counted */
 	struct map64 processes; /* by owner: a hash of what was told */
 	int64_t processes_s;	/* since then */

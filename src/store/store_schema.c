@@ -166,8 +166,21 @@ static const char fifth[] =
 	" culprit_pid, cost_ns * 1e-9 AS cost_s, evidence, blame, ifnull(beside, 0) AS beside"
 	" FROM incidents;";
 
+/* Collectives. A communicator's rank and ranks are -1 and 0 where they are not known. */
+static const char sixth[] =
+	"CREATE TABLE collectives_60s(time INTEGER, process INTEGER, communicator TEXT,"
+	" rank INTEGER, ranks INTEGER, operation TEXT, calls INTEGER, bytes INTEGER,"
+	" bus_bytes REAL, seconds REAL, compared INTEGER, ahead REAL,"
+	" PRIMARY KEY(time, process, communicator, rank, ranks, operation)) WITHOUT ROWID;"
+	"CREATE VIEW v_collectives AS SELECT r.time AS time, " AT ", p.pid AS pid,"
+	" p.script AS script, r.communicator AS communicator, nullif(r.rank, -1) AS rank,"
+	" nullif(r.ranks, 0) AS ranks, r.operation AS operation, r.calls AS calls,"
+	" r.bytes AS bytes, r.bus_bytes AS bus_bytes, r.seconds AS seconds,"
+	" r.compared AS compared, r.ahead AS ahead_s FROM collectives_60s r"
+	" LEFT JOIN processes p ON p.id = r.process;";
+
 /* Which rank was late, and why. */
-static const char of_ranks[] =
+static const char seventh[] =
 	"ALTER TABLE incidents ADD COLUMN why TEXT;"
 	"ALTER TABLE incidents ADD COLUMN culprit_rank INTEGER;" /* 1 more; 0: not known */
 	"DROP VIEW v_incidents;"
@@ -176,7 +189,7 @@ static const char of_ranks[] =
 	" culprit_pid, nullif(culprit_rank, 0) - 1 AS culprit_rank, nullif(why, '') AS why,"
 	" cost_ns * 1e-9 AS cost_s, evidence, blame, ifnull(beside, 0) AS beside FROM incidents;";
 
-const char *const store_schema_steps[] = {first, second, third, fourth, fifth, of_ranks};
+const char *const store_schema_steps[] = {first, second, third, fourth, fifth, sixth, seventh};
 const size_t store_schema_version = sizeof(store_schema_steps) / sizeof(store_schema_steps[0]);
 
 static int number(sqlite3 *db, const char *sql, sqlite3_int64 *ret)

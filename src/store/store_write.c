@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analyze/collectives.h"
 #include "events/metric.h"
 
 #ifndef EACGM_VERSION
@@ -63,6 +64,12 @@ static const char *const texts[STORE_STATEMENTS] = {
 		      " excluded.calls, errors = errors + excluded.errors, seconds = seconds +"
 		      " excluded.seconds, bytes = CASE WHEN excluded.bytes IS NULL THEN"
 		      " bytes ELSE coalesce(bytes, 0) + excluded.bytes END",
+	[PUT_COLLECTIVES] =
+		"INSERT INTO collectives_60s VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
+		" ?11, ?12) ON CONFLICT(time, process, communicator, rank, ranks, operation)"
+		" DO UPDATE SET calls = calls + excluded.calls, bytes = bytes + excluded.bytes,"
+		" bus_bytes = bus_bytes + excluded.bus_bytes, seconds = seconds + excluded.seconds,"
+		" compared = compared + excluded.compared, ahead = ahead + excluded.ahead",
 	[PUT_CPU_60S] = PUT_CPU("60"),
 	[PUT_CPU_600S] = PUT_CPU("600"),
 	[PUT_EVENT] = "INSERT INTO events(time_ns, entity, name, text) VALUES(?1, ?2, ?3, ?4)",
@@ -476,6 +483,34 @@ static int put_calls(struct store_writer *w, const struct store_batch *b,
 	return end(s);
 }
 
+static int put_collective(struct store_writer *w, const struct store_batch *b,
+			  const struct store_collective *c)
+{
+	char name[COLLECTIVES_NAME_BYTES];
+	sqlite3_int64 process;
+	sqlite3_stmt *s = NULL;
+	int rc = process_of(w, &c->owner, &process);
+	if (rc == SQLITE_OK)
+		rc = begin(w, PUT_COLLECTIVES, &s);
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_bind_int64(s, 1, minute_of(b->time_s));
+	sqlite3_bind_int64(s, 2, process);
+	sqlite3_bind_text(s, 3, live_collective_name(name, &c->of), -1, SQLITE_STATIC);
+	sqlite3_bind_int64(s, 4, c->of.rank);
+	sqlite3_bind_int64(s, 5, c->of.size);
+	sqlite3_bind_text(s, 6, collective_op_name((enum collective_op)c->of.op), -1,
+			  SQLITE_STATIC);
+	sqlite3_bind_int64(s, 7, (sqlite3_int64)c->of.calls);
+	sqlite3_bind_int64(s, 8, (sqlite3_int64)c->of.bytes);
+	if (c->of.size || c->of.other)
+		sqlite3_bind_double(s, 9, c->of.bus_bytes);
+	sqlite3_bind_double(s, 10, c->of.ns * 1e-9);
+	sqlite3_bind_int64(s, 11, (sqlite3_int64)c->of.compared);
+	sqlite3_bind_double(s, 12, c->of.ahead_ns * 1e-9);
+	return end(s);
+}
+
 /* ---- call trees ---- */
 
 static int frame_row(struct store_writer *w, enum store_statement which,
@@ -676,6 +711,8 @@ static int put_all(struct store_writer *w, const struct store_batch *b)
 		rc = put_steps(w, b, &b->steps.data[i]);
 	for (size_t i = 0; i < b->calls.len && rc == SQLITE_OK; i++)
 		rc = put_calls(w, b, &b->calls.data[i]);
+	for (size_t i = 0; i < b->collectives.len && rc == SQLITE_OK; i++)
+		rc = put_collective(w, b, &b->collectives.data[i]);
 	for (size_t i = 0; i < b->trees.len && rc == SQLITE_OK; i++)
 		rc = put_tree(w, b, &b->trees.data[i]);
 	for (size_t i = 0; i < b->events.len && rc == SQLITE_OK; i++)

@@ -4,27 +4,11 @@ sequence numbers of every rank, and who the communicators are."""
 
 import collections
 
-from gpu import expect_same, lines, number, program
+from gpu import expect_same, lines, number, program, unique_id_hash
 from harness import expect, main, test
 
 COLLECTIVES = ("ncclAllReduce", "ncclBroadcast", "ncclReduce", "ncclAllGather",
                "ncclReduceScatter", "ncclAlltoAll", "ncclGather", "ncclScatter")
-
-
-def unique_id_hash(hexadecimal):
-    """getHash of NCCL's src/include/bitops.h, as the log's commId has it."""
-    mask = (1 << 64) - 1
-    data = bytes.fromhex(hexadecimal)
-    a, b = 1 ^ len(data), 1
-    for i in range(0, len(data), 8):
-        a = a + b & mask
-        b ^= a
-        a = (a ^ a >> 31) * 0x9de62bbc8cef3ce3 & mask
-        b = (b ^ b >> 32) * 0x485cd6311b599e79 & mask
-        a = a + int.from_bytes(data[i:i + 8], "little") & mask
-    a = (a ^ a >> 31) * 0xbac3bd562846de6b & mask
-    a = a + b & mask
-    return (a ^ a >> 32) * 0x995a187a14e7b445 & mask
 
 
 def record_ranks(t, ranks, n, keep_ms=0):

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
+#include "analyze/collectives.h"
 #include "base/calltree.h"
 #include "base/clock.h"
 #include "base/entity.h"
@@ -299,6 +300,69 @@ static void calls_have_bytes_where_they_say_so(void **unused)
 	assert_true(ask("SELECT bytes = 5000 FROM v_calls WHERE calls = 2"));
 	assert_true(ask("SELECT bytes = 0 FROM v_calls WHERE time = 1700000100"));
 	assert_true(ask("SELECT bytes IS NULL FROM v_calls WHERE name = 'cuCtxSynchronize'"));
+}
+
+static struct live_collective *collective(uint32_t pid, uint64_t hash, int32_t size)
+{
+	struct live_collective *c = vec_push(&series.collectives.rows);
+	*c = (struct live_collective){.number = series.collectives.rows.len,
+				      .pid = pid,
+				      .hash = hash,
+				      .handle = 0x7f10,
+				      .rank = size ? 1 : -1,
+				      .size = size,
+				      .op = COLLECTIVE_ALL_REDUCE};
+	return c;
+}
+
+static void collectives_are_added_up_by_minutes(void **unused)
+{
+	(void)unused;
+	open_store();
+	job(7);
+	struct live_collective *c = collective(7, 0xabc, 4);
+	c->calls = 2, c->bytes = 2000, c->bus_bytes = 3000, c->ns = 1e9;
+	c->compared = 1, c->ahead_ns = 5e8;
+	c = collective(7, 0, 0);
+	c->calls = 1, c->bytes = 50;
+	write_at(TIME_S);
+	write_at(TIME_S + 1); /* none */
+	c = &series.collectives.rows.data[0];
+	c->calls = 5, c->bytes = 5000, c->bus_bytes = 7500, c->ns = 1.5e9;
+	write_at(TIME_S + 10);
+	c->compared = 5, c->ahead_ns = 2e9; /* the other ranks come a minute later */
+	write_at(TIME_S + 60);
+	assert_int_equal(ask("SELECT count(*) FROM v_collectives"), 3);
+	assert_true(ask("SELECT calls = 5 AND bytes = 5000 AND bus_bytes = 7500 AND seconds = 1.5"
+			" AND compared = 1 AND ahead_s = 0.5 AND pid = 7 AND script = 'train.py'"
+			" AND rank = 1 AND ranks = 4 AND operation = 'all_reduce' FROM"
+			" v_collectives WHERE communicator = '0xabc' AND time = 1700000040"));
+	assert_true(ask("SELECT calls = 0 AND compared = 4 AND ahead_s = 1.5 FROM v_collectives"
+			" WHERE time = 1700000100"));
+	assert_true(ask("SELECT calls = 1 AND bytes = 50 AND rank IS NULL AND ranks IS NULL AND"
+			" bus_bytes IS NULL FROM v_collectives WHERE communicator ="
+			" 'handle 0x7f10'"));
+	killed(); /* another agent counts from its own beginning */
+	c->calls = 1, c->bytes = 10, c->bus_bytes = 15, c->ns = 0, c->compared = 0, c->ahead_ns = 0;
+	series.collectives.rows.len = 1;
+	write_at(TIME_S + 62);
+	assert_true(ask("SELECT calls = 1 AND bytes = 10 AND compared = 4 FROM v_collectives WHERE"
+			" time = 1700000100"));
+}
+
+static void collectives_go_by_their_age(void **unused)
+{
+	const struct store_limits limits = {.keep_s = 7 * 86400, .bytes = 1 << 30};
+	bool names;
+	(void)unused;
+	open_store();
+	job(7);
+	collective(7, 0xabc, 4)->calls = 1;
+	write_at(TIME_S);
+	assert_int_equal(store_retain(writer.db, &limits, TIME_S + 6 * 86400, &names), SQLITE_OK);
+	assert_int_equal(ask("SELECT count(*) FROM collectives_60s"), 1);
+	assert_int_equal(store_retain(writer.db, &limits, TIME_S + 8 * 86400, &names), SQLITE_OK);
+	assert_int_equal(ask("SELECT count(*) FROM collectives_60s"), 0);
 }
 
 static void many_functions_are_others(void **unused)
@@ -647,6 +711,27 @@ static void an_older_one_is_brought_up_to_date(void **unused)
 	assert_int_equal(ask("SELECT count(*) FROM v_counters_1s"), 1);
 }
 
+/* One without collectives gets them. */
+static void one_without_collectives_goes_on(void **unused)
+{
+	struct err e = {0};
+	(void)unused;
+	writer.db = open_plain();
+	assert_int_equal(store_schema_bring(writer.db, store_schema_steps, 5, path, &e), SQLITE_OK);
+	put("INSERT INTO processes(id, pid, start_ns) VALUES(1, 7, 1700000005000000000);"
+	    "INSERT INTO phases_60s VALUES(1700000040, 1, 'load', 2.5)");
+	assert_int_equal(ask("SELECT count(*) FROM sqlite_schema WHERE name LIKE '%collectives%'"),
+			 0);
+	sqlite3_close(writer.db);
+	open_store();
+	assert_int_equal(ask("PRAGMA user_version"), store_schema_version);
+	job(7);
+	collective(7, 0xabc, 4)->calls = 3;
+	write_at(TIME_S + 1);
+	assert_true(ask("SELECT seconds = 2.5 FROM v_phases"));
+	assert_true(ask("SELECT calls = 3 AND pid = 7 FROM v_collectives"));
+}
+
 /* Incidents of before were told without saying which rank was late, and why. */
 static void one_of_the_version_before_goes_on(void **unused)
 {
@@ -656,6 +741,21 @@ static void one_of_the_version_before_goes_on(void **unused)
 	assert_int_equal(store_schema_bring(writer.db, store_schema_steps, store_schema_version - 1,
 					    path, &e),
 			 SQLITE_OK);
+	put("INSERT INTO incidents(run, id, pid, key_ns, cause, cost_ns, beside) VALUES(1, 1, 7, 5,"
+	    " 'straggler', 3e9, 1)");
+	sqlite3_close(writer.db);
+	open_store();
+	assert_true(ask("SELECT cause = 'straggler' AND cost_s = 3 AND beside = 1 AND"
+			" culprit_rank IS NULL AND why IS NULL FROM v_incidents"));
+}
+
+/* Incidents of before were told without saying whether they came beside another. */
+static void one_without_beside_goes_on(void **unused)
+{
+	struct err e = {0};
+	(void)unused;
+	writer.db = open_plain();
+	assert_int_equal(store_schema_bring(writer.db, store_schema_steps, 4, path, &e), SQLITE_OK);
 	put("INSERT INTO incidents(run, id, pid, key_ns, cause, cost_ns) VALUES(1, 1, 7, 5,"
 	    " 'cpu_contention', 3e9)");
 	sqlite3_close(writer.db);
@@ -842,6 +942,10 @@ int main(void)
 		TEST(rows_go_where_there_are_too_many_bytes),
 		TEST(an_older_one_is_brought_up_to_date),
 		TEST(one_of_the_version_before_goes_on),
+		TEST(one_without_collectives_goes_on),
+		TEST(one_without_beside_goes_on),
+		TEST(collectives_are_added_up_by_minutes),
+		TEST(collectives_go_by_their_age),
 		TEST(one_without_bytes_goes_on),
 		TEST(a_step_is_all_or_nothing),
 		TEST(a_newer_one_is_refused),
