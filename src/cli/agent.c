@@ -349,6 +349,7 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 	web_page_policy(&a->alone, "'none'");
 	a->rates = live_rates_new();
 	a->steps = watch_steps_new(LIVE_JOBS);
+	a->series.chosen = wanted->labels;
 	a->owners = agent_owners_new(wanted->owners, agent_say, a);
 	if (wanted->pushes) {
 		a->events = otlp_events_new();

@@ -68,6 +68,7 @@ struct agent_wanted {
 	struct flight_options *frozen;
 	struct store_options *stored;
 	const struct owners_wanted *owners;
+	const struct chosen_labels *labels; /* outlive the agent */
 	bool pushes;
 	bool stacks; /* are taken */
 };

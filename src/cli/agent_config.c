@@ -15,6 +15,7 @@ enum shape {
 	GROUP, /* has keys of its own */
 	ONE,   /* one value */
 	MANY,  /* a list, or one value */
+	PAIRS, /* names with values: an option takes "NAME=VALUE" */
 	YES,   /* true: the option is given */
 	NO,    /* false: the option is given */
 };
@@ -77,6 +78,8 @@ static const struct known {
 	{"kubernetes.kubelet_socket", ONE, "kubelet-socket"},
 	{"kubernetes.runtime_socket", ONE, "runtime-socket"},
 	{"hpc_job_mapping_dir", ONE, "hpc-job-mapping-dir"},
+	{"labels", PAIRS, "label"},
+	{"label_env", MANY, "label-env"},
 	{"dcgm", NO, "no-dcgm"},
 	{"duration", ONE, "duration"},
 };
@@ -269,6 +272,55 @@ static int add_flag(struct reader *r, const struct known *k, const yaml_event_t 
 	return rc;
 }
 
+/* The text of a name and its value; NULL with a sentence. */
+static char *pair_of(struct reader *r, const struct known *k, const yaml_event_t *name,
+		     const yaml_event_t *value)
+{
+	char *n = text_of(r, name, k->key), *v = n ? text_of(r, value, k->key) : NULL, *ret = NULL;
+	if (v && strchr(n, '='))
+		fail(r, name->start_mark, k->key, "'%.80s' is no name", n);
+	else if (v)
+		ret = xasprintf("%s=%s", n, v);
+	free(n);
+	free(v);
+	return ret;
+}
+
+static int add_pair(struct reader *r, const struct known *k, const yaml_event_t *name)
+{
+	yaml_event_t value;
+	if (r->config->values.len == AGENT_CONFIG_VALUES)
+		return fail(r, name->start_mark, k->key, "more than %d values in the file",
+			    AGENT_CONFIG_VALUES);
+	int rc = next(r, &value);
+	if (rc)
+		return rc;
+	char *text = pair_of(r, k, name, &value);
+	yaml_event_delete(&value);
+	if (!text)
+		return -EINVAL;
+	add(r, k, name->start_mark, text);
+	return check_last(r, name->start_mark);
+}
+
+static int add_pairs(struct reader *r, const struct known *k, const yaml_event_t *start)
+{
+	if (start->type != YAML_MAPPING_START_EVENT)
+		return fail(r, start->start_mark, k->key, "expected names and values, found %s",
+			    kind_of(start));
+	yaml_event_t name;
+	int rc;
+	while (!(rc = next(r, &name))) {
+		bool end = name.type == YAML_MAPPING_END_EVENT;
+		if (!end)
+			rc = add_pair(r, k, &name);
+		yaml_event_delete(&name);
+		if (rc || end)
+			break;
+	}
+	return rc;
+}
+
 /* ---- keys ---- */
 
 static int read_keys(struct reader *r, const char *group);
@@ -292,6 +344,8 @@ static int add_value(struct reader *r, const struct known *k, const yaml_event_t
 {
 	if (k->shape == GROUP)
 		return add_group(r, k, ev);
+	if (k->shape == PAIRS)
+		return add_pairs(r, k, ev);
 	if (k->shape == YES || k->shape == NO)
 		return add_flag(r, k, ev);
 	if (k->shape == MANY && ev->type == YAML_SEQUENCE_START_EVENT)

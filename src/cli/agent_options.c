@@ -2,6 +2,7 @@
 #include "cli/agent_options.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "cli/push_pairs.h"
 #include "pods/pod_sources.h"
 #include "serve/http_url.h"
+#include "serve/process_labels.h"
 #include "session/session.h"
 
 #define PORT		 9477
@@ -402,6 +404,97 @@ static int read_hpc(struct agent_options *o, const struct args *a, struct err *e
 	return 0;
 }
 
+/* As Prometheus has names of labels, and most have those of variables of an environment. */
+static bool is_name(const char *text, size_t len)
+{
+	bool ret = len > 0 && len < LABEL_NAME_BYTES && !isdigit((unsigned char)*text);
+	for (size_t i = 0; i < len; i++)
+		ret &= text[i] == '_' ||
+		       (isalnum((unsigned char)text[i]) && (unsigned char)text[i] < 128);
+	return ret;
+}
+
+/* text: the option's. Takes the name alone, in lower case where it is a variable's. */
+static int add_label(struct agent_options *o, const char *option, const char *text, size_t len,
+		     bool lower, struct err *e)
+{
+	struct chosen_label *l = &o->labels.list[o->labels.len];
+	if (o->labels.len == CHOSEN_LABELS)
+		return err_set(e, EINVAL, "--%s: '%.80s' is one of more than %d labels", option,
+			       text, CHOSEN_LABELS);
+	if (!is_name(text, len))
+		return err_set(e, EINVAL,
+			       "--%s: '%.80s' does not begin with the name of a label: at most %d "
+			       "letters, digits and '_', no digit first",
+			       option, text, LABEL_NAME_BYTES - 1);
+	for (size_t i = 0; i < len; i++)
+		l->name[i] = lower ? (char)tolower((unsigned char)text[i]) : text[i];
+	l->name[len] = 0;
+	if (!strncmp(l->name, "__", 2) || process_label_is_taken(l->name))
+		return err_set(e, EINVAL, "--%s: '%.80s': the label '%s' has a meaning already",
+			       option, text, l->name);
+	o->labels.len++;
+	return 0;
+}
+
+static int read_label(struct agent_options *o, const char *text, struct err *e)
+{
+	const char *equals = strchr(text, '=');
+	if (!equals || !equals[1])
+		return err_set(e, EINVAL, "--label: '%.80s' is no NAME=VALUE", text);
+	if (strlen(equals + 1) >= CHOSEN_BYTES)
+		return err_set(e, EINVAL, "--label: the value of '%.80s' is longer than %d bytes",
+			       text, CHOSEN_BYTES - 1);
+	int rc = add_label(o, "label", text, (size_t)(equals - text), false, e);
+	if (!rc)
+		o->labels.list[o->labels.len - 1].value = equals + 1;
+	return rc;
+}
+
+static int read_labels(struct agent_options *o, const struct args *a, struct err *e)
+{
+	int rc = 0;
+	for (size_t i = 0; i < args_count(a, "label") && !rc; i++)
+		rc = read_label(o, args_nth(a, "label", i), e);
+	return rc;
+}
+
+/* "WANDB_PROJECT", or "project=WANDB_PROJECT". */
+static int read_label_of(struct agent_options *o, const char *text, struct err *e)
+{
+	const char *equals = strchr(text, '=');
+	const char *variable = equals ? equals + 1 : text;
+	if (equals && !is_name(variable, strlen(variable)))
+		return err_set(e, EINVAL,
+			       "--label-env: '%.80s' does not end with the name of a variable: at "
+			       "most %d letters, digits and '_', no digit first",
+			       text, LABEL_NAME_BYTES - 1);
+	int rc = add_label(o, "label-env", text, equals ? (size_t)(equals - text) : strlen(text),
+			   !equals, e);
+	if (!rc)
+		o->labels.list[o->labels.len - 1].variable = variable;
+	return rc;
+}
+
+static int read_labels_of(struct agent_options *o, const struct args *a, struct err *e)
+{
+	int rc = 0;
+	for (size_t i = 0; i < args_count(a, "label-env") && !rc; i++)
+		rc = read_label_of(o, args_nth(a, "label-env", i), e);
+	return rc;
+}
+
+int agent_options_check_labels(const struct agent_options *o, struct err *e)
+{
+	for (size_t i = 0; i < o->labels.len; i++)
+		for (size_t k = 0; k < i; k++)
+			if (!strcmp(o->labels.list[i].name, o->labels.list[k].name))
+				return err_set(e, EINVAL, "--%s: the label '%s' is given twice",
+					       o->labels.list[i].value ? "label" : "label-env",
+					       o->labels.list[i].name);
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	int (*read)(struct agent_options *o, const struct args *a, struct err *e);
@@ -442,6 +535,8 @@ static const struct {
 	{"kubelet-socket", read_kubelet},
 	{"runtime-socket", read_runtime},
 	{"hpc-job-mapping-dir", read_hpc},
+	{"label", read_labels},
+	{"label-env", read_labels_of},
 };
 #define READERS (sizeof(readers) / sizeof(readers[0]))
 

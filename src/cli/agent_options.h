@@ -10,6 +10,7 @@
 #include "session/flight.h"
 #include "session/session_detect.h"
 #include "store/store.h"
+#include "symbolize/proc_labels.h"
 
 /* Where an agent serves: "127.0.0.1:9477", "[::1]:9477". */
 struct agent_address {
@@ -30,6 +31,7 @@ struct agent_options {
 	struct profile_wanted profiled; /* likewise */
 	struct store_options stored;	/* path NULL: nothing is kept */
 	struct owners_wanted owners;
+	struct chosen_labels labels;
 };
 
 /* That of an option, as it is where nobody tells. */
@@ -48,6 +50,9 @@ int agent_options_check_listen(const struct agent_options *o, struct err *e);
 /* Whether something is frozen that peers are told of, each once, and whether they may be told the
  * token: by TLS, or on loopback. */
 int agent_options_check_peers(const struct agent_options *o, struct err *e);
+
+/* Whether each label has a name of its own. */
+int agent_options_check_labels(const struct agent_options *o, struct err *e);
 
 /* Whether there is somebody that profiles of OTLP go to; after what the environment says. */
 int agent_options_check_profiles(const struct agent_options *o, struct err *e);

@@ -148,6 +148,14 @@ static const struct opt_def options[] = {
 	 "Take jobs of GPUs from files there, as dcgm-exporter: named 0 for GPU 0, 0.7 for its GPU "
 	 "instance 7, with a job in each line.",
 	 NULL, OPT_FILE},
+	{0, "label", "NAME=VALUE",
+	 "A label of each job, in eacgm_process_info, JSON and what is pushed. 16 at most, with "
+	 "those of the next.",
+	 NULL, OPT_REPEAT},
+	{0, "label-env", "[NAME=]VARIABLE",
+	 "A label that has the value of this variable of a job's environment. It is named as the "
+	 "variable, in lower case, unless told.",
+	 NULL, OPT_REPEAT},
 	{0, "no-dcgm", NULL, "Leave out GPUs by the names of NVIDIA's dcgm-exporter.", NULL, 0},
 	{'d', "duration", "TIME",
 	 "Stop after this time: seconds, or with a unit, as 1.5, 200ms or 3m.", NULL, 0},
@@ -257,6 +265,8 @@ static int wanted_make(struct wanted *w, const struct args *given, struct err *e
 		return blamed(w, given, "otlp-profiles", "otlp-profiles", EXIT_USAGE, e);
 	if (agent_options_check_peers(&w->options, e))
 		return blamed(w, given, "peer", "peer", EXIT_USAGE, e);
+	if (agent_options_check_labels(&w->options, e))
+		return EXIT_USAGE;
 	if (agent_options_check_listen(&w->options, e))
 		return blamed(w, given, "listen", "listen", EXIT_USAGE, e);
 	if (catalog_from_args(&w->catalog, &w->args, e))
@@ -595,6 +605,7 @@ static int run_open(struct running *r, struct wanted *w, struct err *e)
 		.stored = w->options.stored.path ? &w->options.stored : NULL,
 		.pushes = pushed->to.url != NULL,
 		.owners = &w->options.owners,
+		.labels = &w->options.labels,
 		.stacks = w->session.sample_hz != 0,
 	};
 	int rc = agent_open(&r->agent, &wanted, e);

@@ -71,7 +71,7 @@ static void read_identity(struct pipeline *p, struct known_process *k)
 	if (!proc_parent(p->proc_root, pid, &parent) && !k->row.parent_pid)
 		k->row.parent_pid = (uint32_t)parent;
 	struct proc_labels labels;
-	proc_labels_read(&labels, p->proc_root, pid);
+	proc_labels_read(&labels, p->proc_root, pid, NULL);
 	if (labels.rank >= 0)
 		k->row.rank = labels.rank;
 }

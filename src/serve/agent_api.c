@@ -120,6 +120,17 @@ static void add_function(struct sums *to, const struct live_function *f)
 	to->collective_ns += f->ns;
 }
 
+/* Those of the host's choice, by name. */
+static json_t *labels_json(const struct proc_labels *l)
+{
+	json_t *ret = json_object();
+	for (size_t i = 0; l->chosen && i < l->chosen->len; i++)
+		if (proc_labels_value(l, i))
+			json_object_set_new(ret, l->chosen->list[i].name,
+					    text_json(proc_labels_value(l, i)));
+	return ret;
+}
+
 static json_t *job_json(const struct agent_api_view *v, const struct live_process *p,
 			const struct sums *sums, const struct work_peaks *peaks, bool detail)
 {
@@ -139,6 +150,7 @@ static json_t *job_json(const struct agent_api_view *v, const struct live_proces
 	json_object_set_new(ret, "pod_uid", known_json(l->pod_uid));
 	json_object_set_new(ret, "container", known_json(l->container));
 	json_object_set_new(ret, "container_name", known_json(l->container_name));
+	json_object_set_new(ret, "labels", labels_json(l));
 	json_object_set_new(ret, "age_s", age_json(v, p->start_ns));
 	json_object_set_new(ret, "calls", count_json(sums->calls));
 	json_object_set_new(ret, "errors", count_json(sums->errors));

@@ -198,7 +198,7 @@ static void write_jobs(const struct series_sink *x, const struct agent_view *v)
 		if (!p->called || p->end_ns)
 			continue;
 		process_labels_of(&l, p);
-		series_sample(x, l.list, PROCESS_LABELS, 1);
+		series_sample(x, l.list, l.len, 1);
 	}
 }
 

@@ -194,10 +194,10 @@ static void put_process(struct otlp_arena *a, struct otlp_attributes *to,
 	struct process_labels labels;
 	put_own(a, to, about, of->script[0] ? of->script : of->comm, NULL, of->pid);
 	process_labels_of(&labels, of);
-	for (size_t i = 0; i < PROCESS_LABELS; i++) {
+	for (size_t i = 0; i < labels.len; i++) {
 		const struct label *l = &labels.list[i];
 		const struct attribute_name *name = name_of(l->name);
-		if (strcmp(l->name, "pid") != 0 && !(name && is_told(about, name->key)))
+		if (strcmp(l->name, "pid") != 0 && !is_told(about, name ? name->key : l->name))
 			otlp_put_label(a, to, l);
 	}
 }

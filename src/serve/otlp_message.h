@@ -15,7 +15,7 @@ typedef Opentelemetry__Proto__Common__V1__AnyValue otlp_value_t;
 typedef Opentelemetry__Proto__Common__V1__KeyValue otlp_key_t;
 typedef Opentelemetry__Proto__Common__V1__InstrumentationScope otlp_scope_t;
 
-#define OTLP_ATTRIBUTES 40 /* of one message at most; others are left out */
+#define OTLP_ATTRIBUTES 56 /* of one message at most; others are left out */
 
 /* A list that grows in an arena. */
 struct otlp_attributes {

@@ -24,7 +24,7 @@ static json_t *labels_json(const struct live_process *of, const char *host)
 	put_label(ret, "__name__", NAME);
 	put_label(ret, "node", host);
 	process_labels_of(&labels, of);
-	for (size_t i = 0; i < PROCESS_LABELS; i++)
+	for (size_t i = 0; i < labels.len; i++)
 		put_label(ret, labels.list[i].name, labels.list[i].value);
 	return ret;
 }

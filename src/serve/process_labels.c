@@ -1,7 +1,8 @@
-/* process_labels.c - a row for each. */
+/* process_labels.c - a row for each, and the names that are taken. */
 #include "serve/process_labels.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const char *there(const char *text)
 {
@@ -36,6 +37,29 @@ void process_labels_of(struct process_labels *ret, const struct live_process *p)
 		{"container", there(l->container)},
 		{"container_name", there(l->container_name)},
 	};
-	for (size_t i = 0; i < PROCESS_LABELS; i++)
-		ret->list[i] = list[i];
+	memcpy(ret->list, list, sizeof(list));
+	ret->len = PROCESS_LABELS;
+	for (size_t i = 0; l->chosen && i < l->chosen->len; i++)
+		ret->list[ret->len++] =
+			(struct label){l->chosen->list[i].name, proc_labels_value(l, i)};
+}
+
+bool process_label_is_taken(const char *name)
+{
+	/* of attributes (otlp_message.c); what Prometheus sets; the host of Parca and Pyroscope */
+	static const char *const others[] = {
+		"function",   "uuid",	 "gpu",	  "instance_id", "interface", "device",
+		"mountpoint", "cgroup",	 "layer", "cause",	 "kind",      "signal",
+		"to",	      "version", "of",	  "instance",	 "node",      "host",
+	};
+	const struct live_process none = {.labels = {.rank = -1}};
+	struct process_labels of_process;
+	process_labels_of(&of_process, &none);
+	for (size_t i = 0; i < of_process.len; i++)
+		if (!strcmp(name, of_process.list[i].name))
+			return true;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (!strcmp(name, others[i]))
+			return true;
+	return false;
 }

@@ -34,6 +34,10 @@ char *pyroscope_query(const struct live_process *of, const char *host, uint32_t 
 	put_label(&b, "job", of->labels.job);
 	put_label(&b, "namespace", of->labels.pod_namespace);
 	put_label(&b, "pod", of->labels.pod);
+	for (size_t i = 0; of->labels.chosen && i < of->labels.chosen->len; i++)
+		if (proc_labels_value(&of->labels, i))
+			put_label(&b, of->labels.chosen->list[i].name,
+				  proc_labels_value(&of->labels, i));
 	buf_printf(&b,
 		   "%%7D&format=pprof&spyName=eacgm&sampleRate=%u&from=%llu&until=%llu&"
 		   "units=nanoseconds",

@@ -151,7 +151,7 @@ static void take_calls(struct live_series *s, const struct session_view *v)
 		if (!probe || !p)
 			continue;
 		if (!p->called) {
-			proc_labels_read(&p->labels, "/proc", (pid_t)p->pid);
+			proc_labels_read(&p->labels, "/proc", (pid_t)p->pid, s->chosen);
 			p->named = 0;
 		}
 		p->called = true;

@@ -93,6 +93,7 @@ struct live_series {
 	struct live_collectives collectives;
 	uint64_t now_ns;   /* of CLOCK_MONOTONIC: the last batch */
 	uint64_t left_out; /* metrics, functions and processes that found no room */
+	const struct chosen_labels *chosen; /* of jobs: set before the first batch; NULL: none */
 	/* the rest is its own */
 	VEC(uint32_t) free_metrics; /* places */
 	struct map64 metric_of, function_of, named, process_of, coverage_of;
@@ -100,7 +101,7 @@ struct live_series {
 
 struct session_view;
 
-/* s: zeroed. */
+/* s: zeroed but for chosen. */
 void live_series_batch(struct live_series *s, const struct session_view *v, uint64_t now_ns);
 void live_series_free(struct live_series *s);
 

@@ -134,6 +134,18 @@ void proc_labels_of_environ(struct proc_labels *l, const char *env, size_t len)
 		if (value)
 			take_variable(l, &variables[i], value);
 	}
+	for (size_t i = 0; l->chosen && i < l->chosen->len; i++) {
+		const struct chosen_label *c = &l->chosen->list[i];
+		const char *value = c->value ? NULL : value_of(env, len, c->variable);
+		if (value)
+			snprintf(l->values[i], CHOSEN_BYTES, "%.*s", CHOSEN_BYTES - 1, value);
+	}
+}
+
+const char *proc_labels_value(const struct proc_labels *l, size_t i)
+{
+	const struct chosen_label *c = &l->chosen->list[i];
+	return c->value ? c->value : l->values[i][0] ? l->values[i] : NULL;
 }
 
 /* ---- the control group ---- */
@@ -228,10 +240,12 @@ static size_t read_file(const char *proc_root, pid_t pid, const char *name, char
 	return len;
 }
 
-void proc_labels_read(struct proc_labels *ret, const char *proc_root, pid_t pid)
+void proc_labels_read(struct proc_labels *ret, const char *proc_root, pid_t pid,
+		      const struct chosen_labels *chosen)
 {
 	char text[ENVIRON_BYTES];
 	proc_labels_init(ret);
+	ret->chosen = chosen;
 	size_t len = read_file(proc_root, pid, "environ", text, sizeof(text));
 	proc_labels_of_environ(ret, text, len);
 	explicit_bzero(text, len); /* the rest of it is nobody's business */

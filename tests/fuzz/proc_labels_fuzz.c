@@ -10,6 +10,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static const struct chosen_labels chosen = {
+	.list = {{.name = "a", .variable = "A"}, {.name = "team", .variable = "TEAM"}}, .len = 2};
+
 static void is_text(const char *text, size_t room)
 {
 	if (!memchr(text, 0, room))
@@ -26,6 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	memcpy(copy, data + 1, size - 1);
 	proc_labels_init(&l);
+	l.chosen = &chosen;
 	if (data[0] == 'e')
 		proc_labels_of_environ(&l, copy, size - 1);
 	else
@@ -36,6 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	is_text(l.pod_namespace, sizeof(l.pod_namespace));
 	is_text(l.pod_uid, sizeof(l.pod_uid));
 	is_text(l.container, sizeof(l.container));
+	for (size_t i = 0; i < chosen.len; i++)
+		is_text(l.values[i], sizeof(l.values[i]));
 	if (l.rank < -1 || l.local_rank < -1 || l.world_size < -1)
 		abort();
 	free(copy);

@@ -467,6 +467,44 @@ def hang_up(t, a, path, text, says):
     expect(says in a.said().split("SIGHUP")[-1], a.said())
 
 
+@test("labels of the operator's choice, of the file and of a job's variables: metrics, JSON, OTLP")
+def _(t):
+    receiver = Receiver()
+    whole = ("budget: 100%\nlabels: {team: vision, site: 'lab \"2\"'}\n"
+             "label_env: [WANDB_PROJECT, q=QUEUE, NOT_SET]\n")
+    path = write(t.path("agent.yaml"), whole)
+    a = Agent(t, "-c", path, "--layers", "user", *probes(PUSH), "--otlp", receiver.url(),
+              "--otlp-interval", "1s", env={"OTEL_SDK_DISABLED": "false"})
+    job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1", "100",
+                   WANDB_PROJECT="gpt-2", QUEUE="night", SECRET="s3cr3t")
+    t.wait_for(lambda: "eacgm_process_info" in a.samples() and
+               a.samples()["eacgm_process_info"], "the job")
+    labels = a.samples()["eacgm_process_info"][0][0]
+    expect({k: v for k, v in labels.items() if k not in ("parent", "container", "pod_uid")} == {
+        "pid": str(job.pid), "comm": "calls", "team": "vision", "site": 'lab \\"2\\"',
+        "wandb_project": "gpt-2", "q": "night"}, labels)
+    rows = json.loads(a.get("/api/v1/jobs")[0])["jobs"]
+    expect(rows[0]["labels"] == {"team": "vision", "site": 'lab "2"', "wandb_project": "gpt-2",
+                                 "q": "night"}, rows)
+
+    def pushed():
+        questions = receiver.of("/v1/metrics")
+        return questions[-1].points().get("eacgm.process.info") if questions else None
+    t.wait_for(pushed, "a push of it")
+    attributes = pushed()[0][0]
+    expect((attributes["team"], attributes["wandb_project"], attributes["q"]) ==
+           ("vision", "gpt-2", "night") and "not_set" not in attributes, attributes)
+    expect("s3cr3t" not in a.get()[0] + a.get("/api/v1/jobs")[0], "what nobody named")
+    hang_up(t, a, path, whole.replace("vision", "language"),
+            "ends, to be started again with another --label")
+    expect(a.p.wait(30) == 0, a.said())
+    receiver.close()
+    write(path, "label_env: [RANK]\n")
+    r = t.run([EACGM, "agent", "-c", path])
+    expect(r.status == 2 and r.err.endswith(
+        "agent.yaml:1:13: label_env: 'RANK': the label 'rank' has a meaning already\n"), r)
+
+
 @test("SIGHUP: another token, receiver, budget and limits without an end, and no scrape is refused")
 def _(t):
     group = make_cgroup(t, "agent")

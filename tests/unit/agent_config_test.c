@@ -97,6 +97,8 @@ static const char whole[] = "listen: \"[::1]:9999\"\n"
 			    "  kubelet_socket: off\n"
 			    "  runtime_socket: /run/k3s/containerd/containerd.sock\n"
 			    "hpc_job_mapping_dir: /run/slurm-gpus\n"
+			    "labels: {team: vision, cluster: \"a=b c\"}\n"
+			    "label_env: [WANDB_PROJECT, queue=SLURM_JOB_PARTITION]\n"
 			    "dcgm: false\n"
 			    "duration: 1h\n";
 
@@ -131,6 +133,15 @@ static void every_key(void **state)
 	assert_string_equal(o.owners.runtime, "/run/k3s/containerd/containerd.sock");
 	assert_true(!o.owners.kubelet_usual && !o.owners.runtime_usual);
 	assert_string_equal(o.owners.hpc_folder, "/run/slurm-gpus");
+	assert_int_equal(o.labels.len, 4);
+	assert_string_equal(o.labels.list[0].name, "team");
+	assert_string_equal(o.labels.list[0].value, "vision");
+	assert_string_equal(o.labels.list[1].value, "a=b c");
+	assert_string_equal(o.labels.list[2].name, "wandb_project");
+	assert_string_equal(o.labels.list[2].variable, "WANDB_PROJECT");
+	assert_null(o.labels.list[2].value);
+	assert_string_equal(o.labels.list[3].name, "queue");
+	assert_string_equal(o.labels.list[3].variable, "SLURM_JOB_PARTITION");
 	assert_string_equal(o.pushed.to.url, "https://collector.example/otlp");
 	assert_int_equal(o.pushed.to.interval_ns, 30000000000ULL);
 	assert_string_equal(o.pushed.to.ca_file, "/etc/eacgm/ca.pem");
@@ -230,13 +241,13 @@ static void keys(void **state)
 			     "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
 			     "freeze, peers, otlp, pprof, parca, profile_interval, store, "
 			     "kubernetes, "
-			     "hpc_job_mapping_dir, dcgm, duration)");
+			     "hpc_job_mapping_dir, labels, label_env, dcgm, duration)");
 	fails("freeze.folder: x\n",
 	      "a.yaml:1:1: freeze.folder: unknown key (known: listen, tls, token_file, target, "
 	      "layers, probes, catalogs, everything, budget, detect, "
 	      "alarms_per_hour, least_effect, freeze, peers, otlp, pprof, parca, profile_interval, "
 	      "store, "
-	      "kubernetes, hpc_job_mapping_dir, "
+	      "kubernetes, hpc_job_mapping_dir, labels, label_env, "
 	      "dcgm, duration)");
 	fails("budget: 1%\nlayers: all\nbudget: 2%\n",
 	      "a.yaml:3:1: budget: given twice (first in line 1)");
@@ -284,6 +295,72 @@ static void values(void **state)
 	fails("probes: {a: b}\n", "a.yaml:1:9: probes: expected a value, found keys and values");
 	fails("listen: \"a\\nb\"\n", "a.yaml:1:9: listen: holds a control character");
 	fails("listen: \"a\\0b\"\n", "a.yaml:1:9: listen: holds a control character");
+}
+
+#define NAME63 "a23456789_123456789_123456789_123456789_123456789_123456789_123"
+#define NO_NAME                                                                                    \
+	" does not begin with the name of a label: at most 63 letters, digits and '_', no "        \
+	"digit first"
+
+static void labels(void **state)
+{
+	(void)state;
+	fails("labels: [team]\n", "a.yaml:1:9: labels: expected names and values, found a list");
+	fails("labels: team\n", "a.yaml:1:9: labels: expected names and values, found text");
+	fails("labels:\n  team: [a]\n", "a.yaml:2:9: labels: expected a value, found a list");
+	fails("labels:\n  team: \"\"\n", "a.yaml:2:9: labels: empty");
+	fails("labels: {a=b: c}\n", "a.yaml:1:10: labels: 'a=b' is no name");
+	fails("labels: {ok: 1, 1st: x}\n", "a.yaml:1:17: labels: '1st=x'" NO_NAME);
+	fails("labels: {a.b: x}\n", "a.yaml:1:10: labels: 'a.b=x'" NO_NAME);
+	fails("labels: {" NAME63 "4: x}\n", "a.yaml:1:10: labels: '" NAME63 "4=x'" NO_NAME);
+	fails("labels: {rank: 1}\n",
+	      "a.yaml:1:10: labels: 'rank=1': the label 'rank' has a meaning already");
+	fails("labels: {__name__: x}\n",
+	      "a.yaml:1:10: labels: '__name__=x': the label '__name__' has a meaning already");
+	fails("labels: {a: " NAME63 "4}\n",
+	      "a.yaml:1:10: labels: the value of 'a=" NAME63 "4' is longer than 63 bytes");
+	fails("label_env: [A, POD]\n",
+	      "a.yaml:1:16: label_env: 'POD': the label 'pod' has a meaning already");
+	fails("label_env: [\"a=B C\"]\n",
+	      "a.yaml:1:13: label_env: 'a=B C' does not end with the name of a variable: at most "
+	      "63 letters, digits and '_', no digit first");
+	fails("label_env: \"=B\"\n", "a.yaml:1:12: label_env: '=B'" NO_NAME);
+}
+
+/* Of several of them together. */
+static void labels_together(void **state)
+{
+	(void)state;
+	struct agent_config c;
+	struct agent_options o;
+	struct args a;
+	struct err e = {""};
+	read_both(&o, &a, &c, "labels: {team: x}\nlabel_env: [TEAM]\n", 0, NULL);
+	assert_int_equal(agent_options_check_labels(&o, &e), -EINVAL);
+	assert_string_equal(e.msg, "--label-env: the label 'team' is given twice");
+	args_free(&a);
+	agent_config_free(&c);
+	struct buf text = {0};
+	buf_printf(&text, "label_env: [");
+	for (int i = 0; i < CHOSEN_LABELS; i++)
+		buf_printf(&text, "%sA%d", i ? ", " : "", i);
+	buf_printf(&text, "]\n");
+	char *fit = xasprintf("%.*s", (int)text.len, text.data),
+	     *more = xasprintf("%slabels: {one: more}\n", fit);
+	read_both(&o, &a, &c, fit, 0, NULL);
+	assert_int_equal(o.labels.len, CHOSEN_LABELS);
+	assert_int_equal(agent_options_check_labels(&o, &e), 0);
+	args_free(&a);
+	agent_config_free(&c);
+	parse_ok(&c, more);
+	agent_config_merge(&a, &(struct args){.command = &cmd_agent}, &c);
+	assert_int_equal(agent_options_read(&o, &a, &e), -EINVAL);
+	assert_string_equal(e.msg, "--label-env: 'A15' is one of more than 16 labels");
+	args_free(&a);
+	agent_config_free(&c);
+	free(fit);
+	free(more);
+	buf_free(&text);
 }
 
 static void where_it_may_listen(void **state)
@@ -360,7 +437,7 @@ static void files(void **state)
 	      "a.yaml:1:1: a: unknown key (known: listen, tls, token_file, target, layers, probes, "
 	      "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
 	      "freeze, peers, otlp, pprof, parca, profile_interval, store, kubernetes, "
-	      "hpc_job_mapping_dir, dcgm, duration)");
+	      "hpc_job_mapping_dir, labels, label_env, dcgm, duration)");
 	fails("listen: &x b\n", "a.yaml:1:9: anchors (&name) are not supported");
 	fails("listen: *x\n", "a.yaml:1:9: aliases (*name) are not supported");
 	fails("listen: !!str x\n", "a.yaml:1:9: tags (!name) are not supported");
@@ -483,6 +560,8 @@ static void changes(void **unused)
 	assert_changes("token_file: a\n", "token_file: a\n", "", "", true);
 	assert_changes("token_file: a\n", "layers: [cuda]\n", "--token-file", "--layers", true);
 	assert_changes("layers: [cuda]\n", "layers: [cuda, nccl]\n", "", "--layers", false);
+	assert_changes("labels: {a: b}\n", "labels: {a: c}\nlabel_env: X\n", "",
+		       "--label, --label-env", false);
 	assert_changes("otlp: {url: \"http://a:1\"}\n",
 		       "otlp: {url: \"http://b:1\", headers: [\"a=b\"]}\n", "--otlp, --otlp-header",
 		       "", false);
@@ -500,6 +579,8 @@ int main(void)
 		cmocka_unit_test(targets),
 		cmocka_unit_test(keys),
 		cmocka_unit_test(values),
+		cmocka_unit_test(labels),
+		cmocka_unit_test(labels_together),
 		cmocka_unit_test(where_it_may_listen),
 		cmocka_unit_test(whom_it_may_tell),
 		cmocka_unit_test(files),

@@ -1,7 +1,7 @@
 /* otlp_events_test.c - what happens, as logs and spans: steps of ends that come in any order,
  * collectives within them, what is bounded, and incidents.
  *
- * links: serve base */
+ * links: serve symbolize base */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -22,10 +22,15 @@ typedef Opentelemetry__Proto__Profiles__V1development__Profile profile_t;
 typedef Opentelemetry__Proto__Profiles__V1development__Location location_t;
 typedef Opentelemetry__Proto__Resource__V1__Resource resource_t;
 
-static const char *const keys[] = {"host.name", "eacgm.job"}, *const values[] = {"mine", "told"};
+static const char *const keys[] = {"host.name", "eacgm.job", "site"}, *const values[] = {
+									      "mine", "told",
+									      "told too"};
 static const struct otlp_about about = {
-	.version = "1", .host = "host", .keys = keys, .values = values, .n = 2};
+	.version = "1", .host = "host", .keys = keys, .values = values, .n = 3};
 static request_t *request;
+
+static const struct chosen_labels chosen = {
+	.list = {{.name = "team", .value = "vision"}, {.name = "site", .value = "lab"}}, .len = 2};
 
 static struct live_process process(uint32_t pid)
 {
@@ -34,6 +39,7 @@ static struct live_process process(uint32_t pid)
 	snprintf(ret.script, sizeof(ret.script), "train\x01.py");
 	snprintf(ret.labels.pod, sizeof(ret.labels.pod), "train-0");
 	snprintf(ret.labels.job, sizeof(ret.labels.job), "47");
+	ret.labels.chosen = &chosen;
 	return ret;
 }
 
@@ -239,6 +245,12 @@ static void a_process_is_a_resource(void **unused)
 	assert_string_equal(attribute(r, "eacgm.local_rank"), "");
 	assert_string_equal(attribute(r, "host.name"), "mine");
 	assert_string_equal(attribute(r, "eacgm.job"), "told");
+	assert_string_equal(attribute(r, "team"), "vision");
+	assert_string_equal(attribute(r, "site"), "told too"); /* and once */
+	size_t sites = 0;
+	for (size_t i = 0; i < r->n_attributes; i++)
+		sites += !strcmp(r->attributes[i]->key, "site");
+	assert_int_equal(sites, 1);
 }
 
 static void nothing_is_no_message(void **unused)

@@ -47,6 +47,74 @@ static void launchers(void **state)
 	assert_true(l.rank == 2 && l.local_rank == 0 && l.world_size == 4);
 }
 
+static void of_each_launcher(void **state)
+{
+	static const struct {
+		const char *env; /* entries end in ';' here */
+		int rank, local_rank, world_size;
+		const char *job, *launcher;
+	} cases[] = {
+		{"TORCHELASTIC_RUN_ID=run-7;RANK=1;LOCAL_RANK=1;WORLD_SIZE=2;", 1, 1, 2, "run-7",
+		 "torchrun"},
+		{"RAY_JOB_ID=02000000;", -1, -1, -1, "02000000", "ray"},
+		/* a worker of Ray Train */
+		{"RAY_JOB_ID=02000000;RANK=6;LOCAL_RANK=2;WORLD_SIZE=8;", 6, 2, 8, "02000000",
+		 "ray"},
+		{"PBS_JOBID=17.head;", -1, -1, -1, "17.head", "pbs"},
+		{"LSB_JOBID=815;", -1, -1, -1, "815", "lsf"},
+		/* mpiexec of MPICH and of Intel, in a job of PBS */
+		{"PBS_JOBID=17.head;PMI_RANK=3;PMI_SIZE=4;MPI_LOCALRANKID=1;", 3, 1, 4, "17.head",
+		 "pbs"},
+		/* mpirun of Open MPI in a job of LSF */
+		{"LSB_JOBID=815;OMPI_COMM_WORLD_RANK=2;OMPI_COMM_WORLD_LOCAL_RANK=0;"
+		 "OMPI_COMM_WORLD_SIZE=4;",
+		 2, 0, 4, "815", "lsf"},
+		{"SLURM_JOB_ID=4711;RAY_JOB_ID=02000000;", -1, -1, -1, "4711", "slurm"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct proc_labels l;
+		char env[256];
+		size_t len = strlen(cases[i].env);
+		memcpy(env, cases[i].env, len);
+		for (size_t k = 0; k < len; k++)
+			env[k] = env[k] == ';' ? 0 : env[k];
+		proc_labels_init(&l);
+		proc_labels_of_environ(&l, env, len);
+		assert_int_equal(l.rank, cases[i].rank);
+		assert_int_equal(l.local_rank, cases[i].local_rank);
+		assert_int_equal(l.world_size, cases[i].world_size);
+		assert_string_equal(l.job, cases[i].job);
+		assert_string_equal(l.launcher, cases[i].launcher);
+	}
+}
+
+static void chosen(void **state)
+{
+	static const struct chosen_labels c = {
+		.list = {{.name = "team", .value = "vision"},
+			 {.name = "project", .variable = "WANDB_PROJECT"},
+			 {.name = "queue", .variable = "QUEUE"},
+			 {.name = "long", .variable = "LONG"}},
+		.len = 4};
+	struct proc_labels l;
+	char env[300] = "WANDB_PROJECT=gpt\0XQUEUE=a\0QUEUE=\0SECRET=x\0LONG=";
+	(void)state;
+	memset(env + 48, 'x', 200);
+	proc_labels_init(&l);
+	l.chosen = &c;
+	proc_labels_of_environ(&l, env, sizeof(env));
+	assert_string_equal(proc_labels_value(&l, 0), "vision");
+	assert_string_equal(proc_labels_value(&l, 1), "gpt");
+	assert_null(proc_labels_value(&l, 2)); /* empty */
+	assert_int_equal(strlen(proc_labels_value(&l, 3)), CHOSEN_BYTES - 1);
+	ENV(&l, "WANDB_PROJECT=gpt\0"); /* nobody chose */
+	assert_string_equal(l.values[1], "");
+	proc_labels_read(&l, "/nowhere", getpid(), &c);
+	assert_string_equal(proc_labels_value(&l, 0), "vision");
+	assert_null(proc_labels_value(&l, 1));
+}
+
 static void no_numbers(void **state)
 {
 	struct proc_labels l;
@@ -94,8 +162,8 @@ static void of_this_process(void **state)
 {
 	struct proc_labels l;
 	(void)state;
-	proc_labels_read(&l, "/proc", getpid());
-	proc_labels_read(&l, "/nowhere", getpid());
+	proc_labels_read(&l, "/proc", getpid(), NULL);
+	proc_labels_read(&l, "/nowhere", getpid(), NULL);
 	assert_true(l.rank == -1 && !l.container[0]);
 }
 
@@ -103,6 +171,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(launchers),	       cmocka_unit_test(no_numbers),
+		cmocka_unit_test(of_each_launcher),    cmocka_unit_test(chosen),
 		cmocka_unit_test(pods_and_containers), cmocka_unit_test(slurm_by_group),
 		cmocka_unit_test(of_this_process),
 	};

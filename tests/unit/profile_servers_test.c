@@ -16,6 +16,10 @@
 #include "serve/parca.h"
 #include "serve/pyroscope.h"
 
+static const struct chosen_labels chosen = {
+	.list = {{.name = "team", .value = "a b"}, {.name = "queue", .variable = "QUEUE"}},
+	.len = 2};
+
 static struct live_process process(const char *comm, const char *script)
 {
 	struct live_process ret = {.pid = 7, .parent = 1, .rank = 3};
@@ -31,6 +35,8 @@ static void pyroscope(void **unused)
 	(void)unused;
 	const struct live_process one = process("python3", "a{b=\"c\"},&d%.py"),
 				  two = process("job", "");
+	struct live_process three = process("job", "");
+	three.labels.chosen = &chosen;
 	char *q = pyroscope_query(&one, "host", 99, 5, 15);
 	assert_string_equal(q,
 			    "?name=a_b__c____d_.py%7Bpid%3D7%2Chost%3Dhost%2Crank%3D3%2Cjob%3D4_7"
@@ -39,6 +45,9 @@ static void pyroscope(void **unused)
 	free(q);
 	q = pyroscope_query(&two, "host", 99, 5, 15);
 	assert_ptr_equal(strstr(q, "?name=job%7Bpid"), q);
+	free(q);
+	q = pyroscope_query(&three, "host", 99, 5, 15);
+	assert_non_null(strstr(q, "%2Cjob%3D4_7%2Cteam%3Da_b%7D&"));
 	free(q);
 }
 
@@ -59,7 +68,8 @@ static const char *label(json_t *series, const char *name)
 static void parca(void **unused)
 {
 	(void)unused;
-	const struct live_process of = process("p\xff\"", "a\n.py");
+	struct live_process of = process("p\xff\"", "a\n.py");
+	of.labels.chosen = &chosen;
 	struct buf pprof = {0}, body = {0};
 	buf_add(&pprof, "\x1f\x8b\x08\0", 4);
 	parca_write(&body, &of, "host", &pprof);
@@ -76,6 +86,8 @@ static void parca(void **unused)
 	assert_string_equal(label(series, "rank"), "3");
 	assert_string_equal(label(series, "job"), "4 7");
 	assert_string_equal(label(series, "pod"), "");
+	assert_string_equal(label(series, "team"), "a b");
+	assert_string_equal(label(series, "queue"), "");
 	json_t *samples = json_object_get(series, "samples");
 	assert_int_equal(json_array_size(samples), 1);
 	assert_string_equal(
