@@ -21,6 +21,7 @@
 
 #define SAMPLE_HZ	 99
 #define PUSH_INTERVAL_NS 10000000000ULL
+#define NO_POST		 "only root may: for others set a token (eacgm agent --token-file FILE)"
 /* Of rows that causes are found in, the incident's and usual ones: as they are, those of five small
  * trainings fill it in ten seconds. */
 #define CAUSES_BYTES	 (16u << 20)
@@ -304,6 +305,7 @@ static int listen_for(struct running *r, const struct wanted *w, const int *sock
 					      .cert_file = where->cert_file,
 					      .key_file = where->key_file,
 					      .token_file = where->token_file,
+					      .no_post = NO_POST,
 					      .socket = socket,
 					      .routes = agent_routes,
 					      .routes_len = agent_routes_len,

@@ -9,6 +9,7 @@
 #include "cli/mcp.h"
 #include "cli/options.h"
 #include "serve/http_ask.h"
+#include "serve/http_auth.h"
 
 #ifndef EACGM_VERSION
 #define EACGM_VERSION "unknown"
@@ -16,11 +17,18 @@
 
 #define LINE_BYTES (1u << 20)
 
+/* Who is asked. */
+struct asked {
+	struct agent_address at;
+	char *token; /* NULL: none is said */
+};
+
 static json_t *ask_agent(void *ctx, bool posts, const char *path, int *ret_status, struct err *e)
 {
-	const struct agent_address *at = ctx;
+	const struct asked *of = ctx;
+	const struct agent_address *at = &of->at;
 	struct http_reply reply;
-	if (http_ask(&reply, at->address, at->port, posts, path, e)) {
+	if (http_ask(&reply, at->address, at->port, of->token, posts, path, e)) {
 		err_wrap(e, -ECONNREFUSED, "start 'sudo eacgm agent'");
 		return NULL;
 	}
@@ -80,18 +88,21 @@ static int serve(const struct mcp *m, char *line, struct err *e)
 
 static int run(const struct args *a)
 {
-	struct agent_address at = {.port = 0};
+	struct asked of = {.token = NULL};
 	struct err e = {0};
-	if (agent_address_read(&at, a, "connect", &e))
+	if (agent_address_read(&of.at, a, "connect", &e))
 		return usage_error(a->command, "%s", e.msg);
-	if (!agent_address_is_loopback(&at))
+	if (!agent_address_is_loopback(&of.at))
 		return usage_error(a->command, "--connect: '%s' is no loopback address",
-				   at.address);
-	const struct mcp m = {.version = EACGM_VERSION, .ctx = &at, .ask = ask_agent};
+				   of.at.address);
+	if (args_has(a, "token-file") && http_token_read(&of.token, args_get(a, "token-file"), &e))
+		return command_failed(a->command, &e);
+	const struct mcp m = {.version = EACGM_VERSION, .ctx = &of, .ask = ask_agent};
 	signal(SIGPIPE, SIG_IGN);
 	char *line = xcalloc(1, LINE_BYTES);
 	int rc = serve(&m, line, &e);
 	free(line);
+	free(of.token);
 	return rc ? command_failed(a->command, &e) : 0;
 }
 
@@ -99,14 +110,18 @@ static const char *const description[] = {
 	"Speaks the Model Context Protocol over standard input and output, for an assistant that "
 	"starts it, and asks the agent of this host ('eacgm agent') for what it answers. Tools: "
 	"list_jobs, incidents, evidence, freeze_trace. All but the last one only read; that one "
-	"has the agent write the trace of the last seconds, as POST /freeze does.",
-	"Needs no privileges. It ends when its input does.",
+	"has the agent write the trace of the last seconds, as POST /freeze does: as root, or "
+	"where "
+	"the agent has a token.",
+	"Needs no privileges else. It ends when its input does.",
 	NULL,
 };
 
 static const struct opt_def options[] = {
 	{0, "connect", "ADDRESS:PORT",
 	 "Where the agent serves: a loopback address, 127.0.0.1:9477 unless told.", NULL, 0},
+	{0, "token-file", "FILE",
+	 "Say the token that is in this file: that of the agent's --token-file.", NULL, OPT_FILE},
 	{0},
 };
 
@@ -119,7 +134,7 @@ static const struct cmd_example examples[] = {
 
 const struct command cmd_mcp = {
 	.name = "mcp",
-	.synopsis = "[--connect ADDRESS:PORT]",
+	.synopsis = "[--connect ADDRESS:PORT] [--token-file FILE]",
 	.summary = "what the agent knows, as tools for assistants",
 	.description = description,
 	.options = options,

@@ -33,7 +33,15 @@ static void on_answer(struct evhttp_request *r, void *arg)
 	event_base_loopbreak(a->base);
 }
 
-static bool ask(struct asking *a, const char *address, uint16_t port, bool posts, const char *path)
+static void say_token(struct evhttp_request *r, const char *token)
+{
+	char *text = xasprintf("Bearer %s", token);
+	evhttp_add_header(evhttp_request_get_output_headers(r), "Authorization", text);
+	free(text);
+}
+
+static bool ask(struct asking *a, const char *address, uint16_t port, const char *token, bool posts,
+		const char *path)
 {
 	char host[80];
 	struct evhttp_connection *c = evhttp_connection_base_new(a->base, NULL, address, port);
@@ -44,6 +52,8 @@ static bool ask(struct asking *a, const char *address, uint16_t port, bool posts
 		evhttp_connection_set_max_body_size(c, BODY_BYTES);
 		evhttp_connection_set_max_headers_size(c, HEADER_BYTES);
 		evhttp_add_header(evhttp_request_get_output_headers(r), "Host", host);
+		if (token)
+			say_token(r, token);
 		/* it is the connection's from here on, also where this fails */
 		if (!evhttp_make_request(c, r, posts ? EVHTTP_REQ_POST : EVHTTP_REQ_GET, path))
 			event_base_dispatch(a->base);
@@ -53,14 +63,14 @@ static bool ask(struct asking *a, const char *address, uint16_t port, bool posts
 	return a->answered;
 }
 
-int http_ask(struct http_reply *ret, const char *address, uint16_t port, bool posts,
-	     const char *path, struct err *e)
+int http_ask(struct http_reply *ret, const char *address, uint16_t port, const char *token,
+	     bool posts, const char *path, struct err *e)
 {
 	*ret = (struct http_reply){0};
 	struct asking a = {.base = event_base_new(), .reply = ret};
 	if (!a.base)
 		return err_set(e, ENOMEM, "cannot ask: no memory");
-	bool answered = ask(&a, address, port, posts, path);
+	bool answered = ask(&a, address, port, token, posts, path);
 	event_base_free(a.base);
 	if (answered)
 		return 0;

@@ -13,7 +13,8 @@ struct http_reply {
 	struct buf body; /* the caller's */
 };
 
-/* address: numeric. path: begins with '/', and is encoded. posts: POST, without a body, else GET.
- * 0, or negative errno with the sentence: nobody answers there. */
-int http_ask(struct http_reply *ret, const char *address, uint16_t port, bool posts,
-	     const char *path, struct err *e);
+/* address: numeric. token: that is said (http_auth.h), or NULL. path: begins with '/', and is
+ * encoded. posts: POST, without a body, else GET. 0, or negative errno with the sentence: nobody
+ * answers there. */
+int http_ask(struct http_reply *ret, const char *address, uint16_t port, const char *token,
+	     bool posts, const char *path, struct err *e);

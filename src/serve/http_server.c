@@ -19,6 +19,7 @@
 #include "base/thread.h"
 #include "serve/http_aside.h"
 #include "serve/http_auth.h"
+#include "serve/http_peer.h"
 #include "serve/http_tls.h"
 
 #define HEADER_BYTES 8192
@@ -53,6 +54,7 @@ struct http_server {
 	void *ctx;
 	struct http_tls *tls; /* NULL: none */
 	char *token;	      /* NULL: none */
+	const char *no_post;
 	struct event_base *base;
 	struct evhttp *http;
 	struct event *ends; /* of end_fd */
@@ -128,15 +130,21 @@ static void send_answer(struct evhttp_request *r, const struct http_answer *a)
 		evbuffer_free(body);
 }
 
-static void send_error(struct evhttp_request *r, int status)
+/* text: a sentence, or NULL: the status alone. */
+static void send_no(struct evhttp_request *r, int status, const char *text)
 {
 	if (status == 401)
 		evhttp_add_header(evhttp_request_get_output_headers(r), "WWW-Authenticate",
 				  "Bearer");
 	struct http_answer a = {.status = status};
-	buf_printf(&a.body, "%s\n", reason_of(status));
+	buf_printf(&a.body, "%s\n", text ? text : reason_of(status));
 	send_answer(r, &a);
 	buf_free(&a.body);
+}
+
+static void send_error(struct evhttp_request *r, int status)
+{
+	send_no(r, status, NULL);
 }
 
 static const char *query_of(struct evhttp_request *r)
@@ -301,6 +309,13 @@ static bool is_asked_by_number(struct evhttp_request *r)
 	       inet_pton(AF_INET6, name, &unused) == 1;
 }
 
+/* What changes something is root's, or for who says the token. */
+static bool may_post(const struct http_server *s, struct evhttp_request *r)
+{
+	struct bufferevent *b = evhttp_connection_get_bufferevent(evhttp_request_get_connection(r));
+	return s->token || http_peer_is_ours(bufferevent_getfd(b));
+}
+
 /* 0, or the status of an answer that says no. */
 static int refusal(const struct http_server *s, const struct http_route *route,
 		   struct evhttp_request *r)
@@ -333,6 +348,10 @@ static int route_to(struct http_server *s, const char *path, struct evhttp_reque
 		status = refusal(s, route, r);
 		if (status)
 			continue;
+		if (route->posts && !may_post(s, r)) {
+			send_no(r, 403, s->no_post);
+			return 0;
+		}
 		if (route->streams)
 			return stream_begin(s, route, r);
 		if (route->aside)
@@ -580,6 +599,7 @@ int http_server_open(struct http_server **ret, const struct http_server_options 
 	s->routes = o->routes;
 	s->routes_len = o->routes_len;
 	s->ctx = o->ctx;
+	s->no_post = o->no_post;
 	s->end_fd = -1;
 	int rc = read_files(s, o, e);
 	if (!rc && make(s))

@@ -3,7 +3,8 @@
  *
  * Everything that a client sends is bounded: its headers, its body, and the time that it may take
  * for either. TLS and a token are the host's to ask for: it decides which addresses are safe
- * without. Where there is a token, no path is answered to who does not say it.
+ * without. Where there is a token, no path is answered to who does not say it; where there is none,
+ * only root and this process's user may POST.
  *
  * A route whose answers take a while is answered aside (http_aside.h): others do not wait for it.
  *
@@ -41,7 +42,8 @@ struct http_answer {
 
 struct http_route {
 	const char *path; /* whole: "/metrics"; one that ends in '/' but "/": all below it */
-	bool posts;	  /* POST, else GET and HEAD */
+	bool posts;	  /* POST, else GET and HEAD; where there is no token: by root and by this
+			   * process's own user alone, as http_peer.h tells */
 	/* On the server's thread, one at a time; of those that are aside on theirs. */
 	void (*answer)(void *ctx, const struct http_question *q, struct http_answer *ret);
 	bool aside;   /* GET: its answer takes a while, and is made on another thread */
@@ -58,6 +60,8 @@ struct http_server_options {
 	uint16_t port;			  /* 0: one that is free */
 	const char *cert_file, *key_file; /* of TLS; NULL: there is none */
 	const char *token_file;		  /* NULL: no token is asked for */
+	const char
+		*no_post;  /* a sentence, for who may not POST; NULL: none; as long as the server */
 	const int *socket; /* listens there already, and is duplicated; NULL: one is made */
 	/* These live as long as the server. */
 	const struct http_route *routes;

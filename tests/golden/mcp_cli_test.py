@@ -18,13 +18,15 @@ ANSWERS = {("GET", "/api/v1/jobs"): (200, {"jobs": [{"pid": 1, "script": "train.
 
 
 @contextlib.contextmanager
-def agent(answers=None):
-    """Its address, and what it was asked."""
+def agent(answers=None, tokens=None):
+    """Its address, and what it was asked; tokens: a list, to which what was said goes."""
     asked = []
+    tokens = [] if tokens is None else tokens
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def answer(self):
             asked.append((self.command, self.path, self.headers["Host"]))
+            tokens.append(self.headers["Authorization"])
             status, body = (answers or ANSWERS).get((self.command, self.path), (404, "Not Found\n"))
             data = (body if isinstance(body, str) else json.dumps(body)).encode()
             self.send_response(status)
@@ -139,6 +141,21 @@ def addresses_of_others_are_refused(_):
     for address in ("192.0.2.1:9477", "example.com:80", "127.0.0.1", "127.0.0.1:x"):
         said = eacgm("mcp", "--connect", address, status=2).stderr
         assert "--connect" in said and len(said.splitlines()) == 1, said
+
+
+@test
+def it_says_a_token_where_it_is_told_one(folder):
+    path, tokens = folder / "token", []
+    path.write_text("0123456789abcdef\n")
+    with agent(tokens=tokens) as (address, _):
+        message = json.dumps(request("tools/call", name="freeze_trace", arguments={})) + "\n"
+        for options in ((), ("--token-file", str(path))):
+            done = subprocess.run([EACGM, "mcp", "--connect", address, *options], input=message,
+                                  capture_output=True, text=True, timeout=60, check=False)
+            assert done.returncode == 0 and not done.stderr, done
+    assert tokens == [None, "Bearer 0123456789abcdef"], tokens
+    path.write_text("short\n")
+    assert "is no token" in eacgm("mcp", "--token-file", path, status=1).stderr
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import time
 import urllib.error
 import urllib.request
 
-from agents import Agent, certificate
+from agents import Agent, certificate, posted_by_nobody
 from harness import EACGM, PUSH, expect, main, probes, test
 
 TOKEN = "0123456789abcdef-._~+/="
@@ -119,6 +119,34 @@ def _(t):
     a = Agent(t, "--tls-cert", cert, "--tls-key", key, ca=cert, group=a.group)
     expect(a.status("/metrics") == 200 and
            a.status("/freeze", method="POST", data=b"") == 404, "TLS alone")
+    a.end()
+
+
+@test("without a token root alone may freeze, and no page of a browser", 90)
+def _(t):
+    cert, key = certificate(t, "localhost")
+    no = 403, "only root may: for others set a token (eacgm agent --token-file FILE)\n"
+    options = ("--budget", "100%", "--layers", "user", *probes(PUSH), "--freeze", t.path("freezes"),
+               "--freeze-after", "100ms")
+    a = Agent(t, *options)
+    got = posted_by_nobody(a, b"", b"{}")
+    expect(got == [no, no], got)
+    for origin in ("http://evil.example", "null", a.url("")):  # ours too: our page does not ask
+        expect(a.status("/freeze", method="POST", data=b"", headers={"Origin": origin}) == 405,
+               origin)
+    said = a.samples()
+    expect(said["eacgm_freezes_total"][0][1] == 0 and "froze" not in a.said(), a.said())
+    expect(a.status("/freeze", method="POST", data=b"") == 202, "root")
+    t.wait_for(lambda: "froze " in a.said(), "it")
+    a.end()
+    a = Agent(t, *options, "--tls-cert", cert, "--tls-key", key, ca=cert, group=a.group)
+    got = posted_by_nobody(a, b"")
+    expect(got == [no], got)
+    expect(a.status("/freeze", method="POST", data=b"") == 202, "root, by TLS")
+    a.end()
+    a = Agent(t, *options, "--token-file", token_file(t), group=a.group, token=TOKEN)
+    got = posted_by_nobody(a, b"")
+    expect(got == [(202, "will be written\n")], got)
     a.end()
 
 

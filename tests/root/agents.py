@@ -1,10 +1,12 @@
 """agents.py - an `eacgm agent` for tests, on the processes of a control group of its own."""
 
+import http.client
 import itertools
 import json
 import os
 import re
 import signal
+import socket
 import ssl
 import subprocess
 import time
@@ -78,6 +80,34 @@ class Agent:
     def end(self):
         os.kill(self.p.pid, signal.SIGTERM)
         expect(self.p.wait(30) == 0, self.said())
+
+
+def socket_of_nobody(port):
+    """A connection within this host whose socket is of a user who is not root."""
+    os.seteuid(65534)
+    try:
+        s = socket.socket()
+    finally:
+        os.seteuid(0)
+    s.settimeout(20)
+    s.connect(("127.0.0.1", port))
+    return s
+
+
+def posted_by_nobody(a, *bodies):
+    """[(status, text)]: what such a user is answered to POST /freeze, with the agent's token."""
+    told = []
+    for body in bodies:
+        c = http.client.HTTPConnection("127.0.0.1", a.port)
+        c.sock = socket_of_nobody(a.port)
+        if a.ca:
+            context = ssl.create_default_context(cafile=a.ca)
+            c.sock = context.wrap_socket(c.sock, server_hostname="127.0.0.1")
+        c.request("POST", "/freeze", body, {"Authorization": "Bearer " + a.token} if a.token else {})
+        r = c.getresponse()
+        told.append((r.status, r.read().decode()))
+        c.close()
+    return told
 
 
 def start_in(t, group, *args, **env):
