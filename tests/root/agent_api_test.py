@@ -14,7 +14,7 @@ import time
 import urllib.error
 import urllib.request
 
-from agents import Agent, start_in
+from agents import Agent, posted_by_nobody, start_in
 from gpu import fake_nvml
 from harness import EACGM, PUSH, PYTHON, ROOT, expect, main, needs_torch, probes, skip, target, test
 
@@ -148,6 +148,57 @@ def _(t):
     t.wait_for(lambda: not answer_of(a, "jobs")["jobs"], "its end")
     expect(refused(a, "/api/v1/jobs/%d" % job.pid)[0] == 404, "a job that has ended")
     a.end()
+
+
+def routes():
+    """The paths below /api/v1/ that the agent's table of routes has."""
+    with open(os.path.join(ROOT, "src/cli/agent_answers.c"), encoding="utf-8") as f:
+        return re.findall(r'^\t\{"(/api/v1/[^"]*)",', f.read(), re.M)
+
+
+@test("every path of docs/api.yaml is answered, by each status that it tells of and by no other", 120)
+def _(t):
+    doc = api()
+    a = Agent(t, "--detect", "--layers", "user", *probes(PUSH), "--freeze", t.path("freezes"),
+              "--freeze-after", "100ms", "--store", t.path("agent.db"))
+    without = Agent(t, group=a.group)
+    job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1", "100")
+    t.wait_for(lambda: answer_of(a, "jobs")["jobs"], "a job")
+    t.wait_for(lambda: answer_of(a, "history?last=600")["jobs"], "a job in the store", 60)
+    t.wait_for(lambda: answer_of(a, "detector")["layers"], "a layer that is judged", 60)
+    kept = "/processes/%d/" % answer_of(a, "history?last=600")["jobs"][0]["id"]
+    layer = answer_of(a, "detector")["layers"][0]["layer"]
+    note = json.dumps({"id": "%016x" % 1, "host": "x", "why": "y", "communicators": ["%016x" % 1],
+                       "time_realtime_ns": time.time_ns(), "age_ns": 0})
+    asked = {
+        "jobs": [""], "jobs/{pid}": [str(job.pid), "1"],
+        "jobs/{pid}/flame": ["%d/flame" % job.pid, "%d/flame?from=x" % job.pid],
+        "incidents": [""], "gpus": [""], "series": [""], "series/{kind}": ["host", "none"],
+        "freezes": [""], "detector": [""], "detector/{layer}": [layer, "none"],
+        "history": ["", "?from=x"], "history/series/{kind}": ["host", "none", "host?from=x"],
+        "history/incidents": ["", "?from=x"], "settings": [""], "self": [""], "state": [""],
+        "events": [""]}
+    for of in ("steps", "series", "flame"):
+        asked["history/processes/{id}/" + of] = [
+            kept[len("/processes/"):] + of, "999999/" + of,
+            kept[len("/processes/"):] + of + "?from=x"]
+    paths = dict(doc["paths"])
+    posts = paths.pop("/freeze")
+    expect(set(paths) == {"/api/v1/" + path for path in asked}, set(paths) ^ set(asked))
+    for path, item in paths.items():
+        told = {int(s) for s in item["get"]["responses"]} - {503}  # too busy: other tests
+        short = path[len("/api/v1/"):]
+        base = path[:path.index("{")] if "{" in path else path
+        got = {a.status(base + rest) for rest in asked[short]}
+        expect(list(item) == ["get"] and got == told, (path, got, told))
+    for route in routes():
+        expect(any(path == route or (route.endswith("/") and path.startswith(route))
+                   for path in paths), "docs/api.yaml has no " + route)
+    got = {a.status("/freeze", method="POST", data=body.encode()) for body in (note, "{", "")}
+    got |= {without.status("/freeze", method="POST", data=b""), posted_by_nobody(a, b"")[0][0]}
+    expect(list(posts) == ["post"] and got == {int(s) for s in posts["post"]["responses"]}, got)
+    a.end()
+    without.end()
 
 
 @test("the steps of each PyTorch job, with what is not normal looked for", 180)
