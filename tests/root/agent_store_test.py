@@ -4,6 +4,7 @@ it is written, after kill -9, where the disk is full, and files that it refuses.
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import stat
@@ -12,7 +13,7 @@ import time
 
 from agents import Agent, start_in
 from gpu import fake_nvml
-from harness import EACGM, PUSH, expect, main, probes, skip, target, test
+from harness import EACGM, PUSH, ROOT, expect, main, probes, skip, target, test
 
 
 def ask(t, path, sql):
@@ -36,6 +37,26 @@ def calls_of(t, path, job):
 def newest(t, path):
     """The time of the newest row of counters, or None."""
     return ask(t, path, "SELECT max(time) AS newest FROM v_counters_1s")[0]["newest"]
+
+
+def documented():
+    """The views that the table of docs/agent.md, "The store", has."""
+    with open(os.path.join(ROOT, "docs/agent.md"), encoding="utf-8") as f:
+        section = f.read().split("\n## The store\n")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `v_")]
+    return [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+
+
+@test("the views of a store are those that docs/agent.md has, and each can be asked")
+def _(t):
+    path = t.path("agent.db")
+    a = Agent(t, "--budget", "100%", "--layers", "user", *probes(PUSH), "--store", path)
+    views = documented()
+    there = [row["name"] for row in ask(t, path, "SELECT name FROM sqlite_schema WHERE type = 'view'")]
+    expect(sorted(views) == sorted(there) and len(set(views)) == len(views), (views, there))
+    for view in views:
+        expect(isinstance(ask(t, path, "SELECT * FROM %s LIMIT 1" % view), list), view)
+    a.end()
 
 
 @test("a job's rows come, queries are answered meanwhile; kill -9 leaves a whole database", 150)
