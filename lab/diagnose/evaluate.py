@@ -117,6 +117,14 @@ def model_of(args, workload, clean, folder):
     return path, [r.name for r in clean]
 
 
+def logs_of(run):
+    """{pid: rows} of the ranks' own logs of their steps."""
+    head = next(r for r in run.labels if r["type"] == "run")
+    return {pid: seconds.lines(run.path("steps.%s.jsonl" % rank))
+            for rank, pid in head["ranks"].items()
+            if os.path.exists(run.path("steps.%s.jsonl" % rank))}
+
+
 def judge_run(args, run, model):
     """(Run of score.py, windows, Run without the walk or None, hashes)"""
     words = ["-m", model] if model else []
@@ -126,8 +134,9 @@ def judge_run(args, run, model):
         with gzip.open(os.path.join(args.keep, run.name + (".live" if args.live else "") +
                                     ".told.json.gz"), "wt", encoding="utf-8") as f:
             json.dump(said, f)
-    return (score.Run(run.name, run.labels, said), rows,
-            bare and score.Run(run.name, run.labels, bare), run.hashes())
+    logs = logs_of(run)
+    return (score.Run(run.name, run.labels, said, logs), rows,
+            bare and score.Run(run.name, run.labels, bare, logs), run.hashes())
 
 
 def judge_all(args):
@@ -173,6 +182,16 @@ def print_matrix(matrix):
         print("  %-16s%s" % (truth, "".join("%4s" % (row.get(t) or ".") for t in told)))
 
 
+def print_after(a):
+    """Whether the step time without what is blamed came when the fault ended."""
+    print("step time without what is blamed, beside that after the fault (%d episodes, %d without):"
+          % (len(a["episodes"]), a["unknown"]))
+    for key, words in (("off", "mean"), ("off_median", "its median"),
+                       ("before", "clean time before, mean")):
+        print("  %-24s off by %s (p90 %s), within 0.05: %s" % (
+            words, number(a[key]["median"]), number(a[key]["p90"]), percent(a[key]["within"])))
+
+
 def print_all(s):
     print("%d runs, %d effective episodes (%d others: %d told, %d rightly)" % (
         s["runs"], s["episodes"], s["ineffective"]["episodes"], s["ineffective"]["told"],
@@ -188,6 +207,10 @@ def print_all(s):
     print("blame: %d slow steps; adds up %s; explained %s; off the injected share by %s" % (
         b["slow_steps"], percent(b["adds_up"]), percent(b["explained"]),
         number(b["excess_off_injected_median"])))
+    print("what owners of the fault have is off the injected share by %s (p90 %s), within 0.1: %s" % (
+        number(b["owned_off_injected_median"]), number(b["owned_off_injected_p90"]),
+        percent(b["owned_within"])))
+    print_after(s["after_release"])
     print("of the missed, in %d an incident stood from before" % s["missed_where_one_stood"])
     print("told after %s s (p95 %s); %s incidents an episode; %d late, %d false (%s an hour)" % (
         number(s["delay_s"]["median"]), number(s["delay_s"]["p95"]),

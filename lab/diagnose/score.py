@@ -11,15 +11,20 @@ once, whatever else was told."""
 import collections
 import math
 import os
+import statistics
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "detect"))
+LAB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+sys.path[:0] = [os.path.join(LAB, "detect"), os.path.join(LAB, "faults")]
 import measures as ms  # noqa: E402
+from lab import effect  # noqa: E402
 
 GRACE_NS = 10**9  # windows are a second long
 SURE = 0.8
 SLOW_STEP = 0.1  # of its usual time that a step took more
 SUM_WITHIN = 0.05
+SHARE_WITHIN = 0.1  # of the time of all steps, between what was injected and what is told
+MET_WITHIN = 0.05  # of the step time after a fault
 UNKNOWN, MISSED, NO_FAULT, BY_ITSELF = "unknown", "missed", "no fault", "slow by itself"
 
 # What a diagnosis calls the cause of a fault, where not by the fault's name; and what else of such an
@@ -41,7 +46,8 @@ OWNERS = {"cpu_contention": ("could run, but ",), "cpu_throttle": ("could run, b
           "checkpoint": ("wrote a checkpoint", "waited for the disk to write"),
           "straggler": ("waited for the GPU, which waited for other ranks", "rank ")}
 
-Run = collections.namedtuple("Run", "name labels said")
+# logs: {pid: rows of the job's own log of its steps}, where there is one.
+Run = collections.namedtuple("Run", "name labels said logs", defaults=({},))
 Answer = collections.namedtuple("Answer", "truth told right confidence")
 
 
@@ -155,6 +161,7 @@ def verdict(e, incidents):
             "contention": contends(e), "culprit_kind": (e.get("culprit") or {}).get("kind"),
             "culprit_right": is_culprit(e, first) if first else
             False if e.get("culprit") else None,
+            "victim": (first.get("victim") or {}).get("pid") if first else None,
             "victim_right": (first.get("victim") or {}).get("pid") in e["target"]["pids"]
             if first else None,
             "incidents": len(incidents),
@@ -324,6 +331,7 @@ def blame(runs):
     near = [n for n in near if n]
     off = lambda key, to: [abs(n[key] - n[to]) for n in near if n[to] is not None]
     explained = [parts(s) / s["excess_ns"] for s in slow]
+    owned = off("owned", "injected")
     return {"slow_steps": len(slow),
             "adds_up": share(sum(map(adds_up, slow)), len(slow)),
             "explained": share(sum(map(is_explained, slow)), len(slow)),
@@ -331,7 +339,83 @@ def blame(runs):
             "episodes_with_share": near,
             "excess_off_injected_median": _number(ms.quantile(off("excess", "injected"), 0.5)),
             "excess_off_log_median": _number(ms.quantile(off("excess", "log"), 0.5)),
-            "owned_off_injected_median": _number(ms.quantile(off("owned", "injected"), 0.5))}
+            "owned_off_injected_median": _number(ms.quantile(owned, 0.5)),
+            "owned_off_injected_p90": _number(ms.quantile(owned, 0.9)),
+            "owned_within": share(sum(x <= SHARE_WITHIN for x in owned), len(owned))}
+
+
+# ---- what comes true when a fault ends ----
+
+def clean_beside(run, e):
+    """(the clean time before an episode, that after it), each (start, end) or None: up to another
+    episode or to a change that is no fault, for steps after it may be of another length."""
+    clean = [(r["onset_ns"], r["end_ns"]) for r in rows_of(run, "clean")]
+    changes = [(r["onset_ns"], r["end_ns"]) for r in rows_of(run, "benign")]
+    others = [x["onset_ns"] for x in rows_of(run, "episode") if x is not e]
+    before = max((c for c in clean if c[1] <= e["onset_ns"]), default=None)
+    after = min((c for c in clean if c[0] >= e["recovered_ns"]), default=None)
+    if before and any(before[0] <= x < e["onset_ns"] for x in others):
+        before = None
+    if before:
+        before = max([before[0]] + [b for _, b in changes if b <= before[1]]), before[1]
+    if after and any(e["onset_ns"] < x <= after[0] for x in others):
+        after = None
+    if after:
+        after = after[0], min([after[1]] + [a for a, b in changes if b > after[0]])
+    return before, after
+
+
+def prediction(run, e, pid):
+    """What the steps of a process would take without what is blamed, beside what they took when the
+    fault was over and before it began: ns of as much work. None where one of them is not known."""
+    if not run.said.get("steps") or pid not in run.logs:
+        return None
+    log = effect.Steps(run.logs[pid])
+    log.fit([(r["onset_ns"], r["end_ns"]) for r in rows_of(run, "clean")])
+    before, after = clean_beside(run, e)
+    inside = [r for r in log.overlapping(e["applied_ns"], e["released_ns"])
+              if r["start_ns"] >= e["applied_ns"] and r["end_ns"] <= e["released_ns"]]
+    later = log.inside(*after) if after else []
+    if not inside or len(later) < effect.LEAST_STEPS:
+        return None
+    lengths = sum(map(log.length, inside))
+    took = sum(r["end_ns"] - r["start_ns"] for r in inside)
+    blamed = sum(parts(s) for s in steps_in(run, e) if s["pid"] == pid)
+    earlier = log.inside(*before) if before else []
+    return {"mean_ns": lengths / len(inside), "blamed_ns": blamed * lengths / took / len(inside),
+            "after_ns": statistics.fmean(later), "after_median_ns": statistics.median(later),
+            "before_ns": statistics.fmean(earlier) if len(earlier) >= effect.LEAST_STEPS else None}
+
+
+def after_release(runs, rows):
+    """Whether the step time that the blame predicts comes true when the fault ends: the mean step
+    of an episode by the job's own log, less the parts that are blamed (nothing of `unexplained`),
+    beside the steps of the clean time after it. rows: verdicts. Of answered ones of their victim's
+    process; `before` is how far the clean time before was from that after, which no blame can
+    better."""
+    victims = {(r["run"], r["id"]): r["victim"] for r in rows
+               if r["effective"] and r["answer"] != MISSED}
+    found = []
+    for run in runs:
+        for e in rows_of(run, "episode"):
+            pid = victims.get((run.name, e["id"]))
+            p = prediction(run, e, pid) if pid is not None else None
+            if p:
+                without = p["mean_ns"] - p["blamed_ns"]
+                found.append({"run": run.name, "id": e["id"], "fault": e["fault"],
+                              **{k: v and round(v) for k, v in p.items()},
+                              "off": _number(without / p["after_ns"] - 1),
+                              "off_median": _number(without / p["after_median_ns"] - 1),
+                              "before": p["before_ns"] and _number(
+                                  p["before_ns"] / p["after_ns"] - 1)})
+    return {"episodes": found, "unknown": len(victims) - len(found),
+            **{key: _near([abs(f[key]) for f in found if f[key] is not None])
+               for key in ("off", "off_median", "before")}}
+
+
+def _near(values):
+    return {"median": _number(ms.quantile(values, 0.5)), "p90": _number(ms.quantile(values, 0.9)),
+            "within": share(sum(x <= MET_WITHIN for x in values), len(values))}
 
 
 # ---- all ----
@@ -356,6 +440,7 @@ def score(runs):
     return {
         "runs": len(runs), "episodes": len(effective), "causes": causes(effective, strays),
         "culprits": culprits(effective), "blame": blame(runs),
+        "after_release": after_release(runs, rows),
         "incidents_an_episode": _number(ms.ratio(sum(r["incidents"] for r in told), len(told))),
         "victim_right": share(sum(bool(r["victim_right"]) for r in told), len(told)),
         "delay_s": {"median": _number(ms.quantile(delays, 0.5)),

@@ -263,10 +263,82 @@ def what_was_injected_is_compared_with_what_is_told():
     near(row["owned"], 0.4)
     near(b["excess_off_injected_median"], 0.1)
     near(b["owned_off_injected_median"], 0)
+    near(b["owned_off_injected_p90"], 0)
+    assert (b["owned_within"]["yes"], b["owned_within"]["of"]) == (1, 1)
     code = episode(1, "slow_code", 10, 17, culprit={"kind": "job", "function": "count"})
     assert score.is_of("ran count (a.py:15)", code)
     assert not score.is_of("ran counter (a.py:15)", code) and not score.is_of("slept", code)
     assert not scored([episode(1, "a", 10, 17)], [], steps)["blame"]["episodes_with_share"]
+
+
+# ---- what comes true when a fault ends ----
+
+MS = 10**6
+
+
+def logged(start, count, ms, phase="train", **more):
+    return [{"phase": phase, "half": False, "start_ns": int(start * S) + i * ms * MS,
+             "end_ns": int(start * S) + (i + 1) * ms * MS, **more} for i in range(count)]
+
+
+def released(blamed_ms, log=None, labels=(), clean=((0, 10), (19, 30)), told=True, fault=11):
+    """Steps of 100 ms, of 200 ms in an episode from 10 to 17 s, of 110 ms after it, of which so
+    many ms are blamed and 5 ms are unexplained."""
+    if log is None:
+        log = logged(0, 100, 100) + logged(10, 35, 200) + logged(17, 118, 110)
+    said = [{"pid": 5, "start_ns": (10 * 1000 + 200 * i) * MS,
+             "end_ns": (10 * 1000 + 200 * i + 200) * MS, "usual_ns": 100 * MS,
+             "excess_ns": 100 * MS, "unexplained_ns": 5 * MS,
+             "blame": [{"owner": "was stopped", "ns": (blamed_ms - 10) * MS},
+                       {"owner": "slept", "ns": 10 * MS}]} for i in range(35)]
+    rows = [{"type": "clean", "onset_ns": a * S, "end_ns": b * S} for a, b in clean]
+    incidents = [incident("stopped", fault, fault + 1, victim={"pid": 5})] if told else []
+    return score.score([score.Run("r", rows + [episode(1, "stopped", 10, 17), *labels],
+                                  {"incidents": incidents, "steps": said},
+                                  {5: log})])["after_release"]
+
+
+@test
+def the_step_time_without_what_is_blamed_is_held_against_that_after_the_fault():
+    a = released(95)  # 200 - 95 = 105, and 110 came
+    row, = a["episodes"]
+    near(row["off"], 105 / 110 - 1)
+    near(row["off_median"], 105 / 110 - 1)
+    near(row["before"], 100 / 110 - 1)
+    assert row["mean_ns"] == 200 * MS and row["blamed_ns"] == 95 * MS and not a["unknown"]
+    assert (a["off"]["within"]["yes"], a["off"]["within"]["of"]) == (1, 1)
+    assert (a["before"]["within"]["yes"], a["before"]["within"]["of"]) == (0, 1)
+    a = released(20)
+    near(a["off"]["median"], 180 / 110 - 1)
+    near(a["off"]["p90"], 180 / 110 - 1)
+    assert a["off"]["within"]["yes"] == 0
+
+
+@test
+def only_clean_steps_that_follow_at_once_are_what_came():
+    other = episode(2, "stopped", 25, 32, slowdown=1)
+    odd = logged(0, 100, 100) + logged(10, 35, 200) + logged(19, 20, 110) + logged(22, 20, 400)
+    near(released(95, odd, clean=((0, 10), (19, 22)))["episodes"][0]["off"], 105 / 110 - 1)
+    change = {"type": "benign", "kind": "batch_size", "onset_ns": 22 * S, "end_ns": 30 * S}
+    near(released(95, odd, [change])["episodes"][0]["off"], 105 / 110 - 1)
+    beside = released(95, odd + logged(33, 60, 110), [other], clean=((0, 10), (33, 40)))
+    assert not beside["episodes"] and beside["unknown"] == 1, "another fault came between"
+
+
+@test
+def where_work_differs_steps_are_of_as_much_of_it():
+    log = [r for i, work in enumerate((1, 3) * 50)
+           for r in logged(0.1 * i, 1, 50 * work, work=work)]
+    log += logged(10, 35, 200, work=2) + logged(17, 80, 150, work=3)
+    row = released(100, log)["episodes"][0]  # of work 2: 100 ms
+    near(row["off"], 0, 0.01)
+
+
+@test
+def what_was_not_told_or_has_no_log_predicts_nothing():
+    missed = released(95, told=False)
+    assert not missed["episodes"] and missed["unknown"] == 0 and missed["off"]["median"] is None
+    assert released(95, [])["unknown"] == 1 and released(95, logged(0, 100, 100))["unknown"] == 1
 
 
 @test
