@@ -1,8 +1,9 @@
 /* causes.h - why an incident's time was longer: a list of causes, each with what speaks for it.
  *
  * A cause explains so many ns of the excess, by the evidence; the one that explains most is told.
- * docs/diagnose.md has each with a worked example. To add one: a line in CAUSES, its rule and words
- * in causes.c, its fault in lab/faults. No I/O. */
+ * docs/causes.md has a block for each, with what was printed of it where a case was recorded. To
+ * add one: a line in CAUSES, its rule in causes.c, its words in cause_words.c, its block, its fault
+ * in lab/faults. No I/O. */
 #pragma once
 
 #include "incident/evidence.h"

@@ -1,7 +1,7 @@
 """The pages: each link leads to a page and a heading that exist, pages that the sources name exist,
-files that README.md of a folder of sources names exist, the index has every page, and lines are
-short enough to be read in a terminal. Needs no root, no network: links to other sites are not
-opened. Prints TAP.
+files that README.md of a folder of sources names exist, the index has every page, every cause has
+its block with the program's words, and lines are short enough to be read in a terminal. Needs no
+root, no network: links to other sites are not opened. Prints TAP.
 """
 import re
 import subprocess
@@ -13,6 +13,9 @@ LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 NAMED = re.compile(r"(?<![\w/.])docs/[\w/-]+\.(?:md|svg|png)")
 FILE = re.compile(r"`(?!cmd_x\b)([\w/*-]+\.(?:[ch]|py|cc|sh))`")
 MOST_COLUMNS = 100
+CAUSE = re.compile(r"\bX\([A-Z_]+, (?!name\b)(\w+)\)")  # of the list in causes.h
+STRING = r'"((?:[^"\\]|\\.)*)"'
+CAUSE_TEXT = re.compile(r"\[CAUSE_(\w+)\]\s*=\s*\{((?:%s|[^{}\"])*)\}" % STRING)
 
 
 def tracked():
@@ -95,6 +98,32 @@ def the_index_has_every_page(folder):
     missing = [str(p.relative_to(ROOT)) for p in pages()
                if ROOT / "docs" in p.parents and p != index and p not in linked]
     assert not missing, missing
+
+
+def words_of_causes():
+    """{id of a cause: (its title, its advice)}, as the program has them."""
+    ids = CAUSE.findall((ROOT / "src/incident/causes.h").read_text())
+    said = {}
+    for name, row, _ in CAUSE_TEXT.findall((ROOT / "src/incident/cause_words.c").read_text()):
+        texts = [""]
+        for text, comma in re.findall(STRING + "|(,)", row):
+            texts = [*texts, ""] if comma else [*texts[:-1], texts[-1] + text]
+        said[name.lower()] = tuple(t for t in texts if t)
+    return {i: said[i] for i in ids}
+
+
+@test
+def every_cause_has_its_block(folder):
+    page = (ROOT / "docs/causes.md").read_text()
+    blocks = {i: " ".join(text.split()) for i, text in re.findall(
+        r"^## (\w+)\n(.*?)(?=^## |\Z)", page, re.S | re.M)}
+    causes = words_of_causes()
+    assert len(causes) > 30 and sorted(causes) == sorted(blocks), set(causes) ^ set(blocks)
+    for i, (title, advice) in causes.items():
+        assert f"**{title[0].upper()}{title[1:]}.**" in blocks[i], f"{i}: not its title, {title}"
+        assert f"- **Do**: {advice}" in blocks[i], f"{i}: not its advice, {advice}"
+        assert "- **Decided by**: " in blocks[i], f"{i}: not what decides it"
+        assert "```" in blocks[i] or "recorded" in blocks[i], f"{i}: no example, and not why"
 
 
 @test
