@@ -599,6 +599,18 @@ static void copies_of_files_are_the_readers(void **state)
 	assert_true(fabs(f.explained_ns - 400 * MS) < MS);
 }
 
+/* Which lock it was nobody knows: 0.6 of the waits count, and what is named goes first. */
+static void a_lock_that_is_not_pythons(void **state)
+{
+	(void)state;
+	part(BLAME_LOCK, VIA_ITSELF, 500, 0);
+	struct cause_found f = is(CAUSE_LOCK);
+	assert_true(fabs(f.explained_ns - 300 * MS) < MS);
+	part(BLAME_DISK, VIA_ITSELF, 310, 0);
+	f = is(CAUSE_DISK);
+	assert_int_equal(f.runner_up, CAUSE_LOCK);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, begin, end)
@@ -638,6 +650,7 @@ int main(void)
 		T(an_error_of_its_gpu),
 		T(files_of_a_full_cgroup),
 		T(copies_of_files_are_the_readers),
+		T(a_lock_that_is_not_pythons),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
