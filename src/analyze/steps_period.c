@@ -266,6 +266,34 @@ static bool are_even(const struct steps_text *t, const steps_positions_t *p, uin
 	return n >= 2 * LEAST_STEPS && near * 4 >= n * 3;
 }
 
+/* The length of the run that begins with the i-th of them. */
+static size_t run_length(const struct steps_text *t, const steps_positions_t *p, size_t i,
+			 uint64_t long_ns)
+{
+	size_t n = 1;
+	while (i + n < p->len && pause_ns(t, p->data[i + n - 1], p->data[i + n]) <= long_ns)
+		n++;
+	return n;
+}
+
+/* Of the launches those with which a step of `usual` begins: a run, but for shorter ones behind one
+ * another. Something else held these up amid steps, as a quota of the CPU does. */
+static void keep_first_of_steps(const struct steps_text *t, steps_positions_t *p, uint64_t long_ns,
+				uint32_t usual)
+{
+	size_t left = 0, short_of = 0; /* launches of the step that short runs make up so far */
+	for (size_t i = 0, n; i < p->len; i += n) {
+		n = run_length(t, p, i, long_ns);
+		for (size_t k = 0; k < n; k++) {
+			bool begins = n < usual ? short_of == 0 : k == 0;
+			if (begins)
+				p->data[left++] = p->data[i + k];
+			short_of = n < usual ? (short_of + 1) % usual : 0;
+		}
+	}
+	p->len = left;
+}
+
 /* Where launches of one function come in runs of as many each, with long pauses between that are
  * alike, a run is a step: batches whose gradients are accumulated, and the wait for the loss. */
 static void join_runs(const struct steps_text *t, steps_positions_t *p)
@@ -287,11 +315,7 @@ static void join_runs(const struct steps_text *t, steps_positions_t *p)
 		best = lengths[i] > lengths[best] ? i : best;
 	if (best == 1 || lengths[best] * 4 < p->len * 3 || !are_even(t, p, long_ns))
 		return;
-	size_t left = 1;
-	for (size_t i = 1; i < p->len; i++)
-		if (pause_ns(t, p->data[i - 1], p->data[i]) > long_ns)
-			p->data[left++] = p->data[i];
-	p->len = left;
+	keep_first_of_steps(t, p, long_ns, best);
 }
 
 void steps_anchors_of_repetition(const struct steps_text *t, steps_positions_t *ret)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "incident/causes_memory.h"
+#include "incident/causes_owners.h"
 #include "incident/diagnosis_impl.h"
 
 #define CHANGE_NS     3.5e8
@@ -17,8 +18,10 @@
 #define UNKNOWN_SHARE 0.3 /* of a slice's excess: what it counts that no cause explains it */
 #define NET_SHARE     0.7 /* of what the network explains: what each of its causes does */
 #define FILLING_SHARE 0.7 /* likewise of the disk and of memory, where a cgroup is filled */
-#define AS_USUAL      CAUSE_COUNT /* the state of a slice that is no part of an incident */
-#define STATES	      (CAUSE_COUNT + 1)
+#define QUOTA_SHARE                                                                                \
+	0.7 /* likewise of waits behind the job's own threads, where a quota is used up */
+#define AS_USUAL CAUSE_COUNT /* the state of a slice that is no part of an incident */
+#define STATES	 (CAUSE_COUNT + 1)
 
 void diagnosis_slice(const struct evidence_question *whole, uint64_t slice_ns, questions_t *ret)
 {
@@ -56,6 +59,16 @@ static void level_memory(double ret[STATES], const struct evidence *e,
 	if (!causes_full_cgroup(e) && causes_full_cgroup(behind))
 		ret[CAUSE_MEMORY_RECLAIM] =
 			fmax(ret[CAUSE_MEMORY_RECLAIM], FILLING_SHARE * ret[CAUSE_DISK]);
+}
+
+/* How much a quota held back is read once a second, and who ran last stands for who is held back:
+ * what began within a slice looks as if the job's own threads had taken its CPUs, until the slice
+ * behind. */
+static void level_quota(double ret[STATES], const double behind[STATES], const struct evidence *e)
+{
+	if (behind[CAUSE_CPU_THROTTLE] > behind[CAUSE_CPU_CONTENTION])
+		ret[CAUSE_CPU_THROTTLE] =
+			fmax(ret[CAUSE_CPU_THROTTLE], QUOTA_SHARE * causes_own_ready(e));
 }
 
 static void scores(double ret[STATES], const struct evidence *e)
@@ -206,10 +219,13 @@ void diagnosis_cut(const struct evidence_question *slices, const struct evidence
 	struct cutting c = {.slices = slices, .judged = judged, .ret = ret, .besides = besides};
 	uint8_t *cause = xcalloc(n + 1, 1);
 	size_t before = ret->len;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++)
 		scores(score[i], &e[i]);
-		if (i + 1 < n)
+	for (size_t i = 0; i < n; i++) {
+		if (i + 1 < n) {
 			level_memory(score[i], &e[i], &e[i + 1]);
+			level_quota(score[i], score[i + 1], &e[i]);
+		}
 		judged[i] = (struct slice_judged){score[i], evidence_excess(&e[i]),
 						  e[i].blame.usual_ns};
 	}

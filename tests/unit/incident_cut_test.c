@@ -120,6 +120,25 @@ static void what_fills_a_cgroup_is_of_its_being_full(void **state)
 	}
 }
 
+/* Counters say a second late that a quota is used up: what the job's own threads seemed to take
+ * before is of it. What others take is not. */
+static void what_a_quota_takes_first_is_of_it(void **state)
+{
+	(void)state;
+	for (int others = 0; others < 2; others++) {
+		make_slices();
+		for (size_t i = 0; i < SLICES; i++) {
+			slice_has(&at[i], !i && others ? BLAME_RIVAL : BLAME_SIBLING, 0.45e9);
+			at[i].blame.parts.data[0].owner.pid = !i && others ? 99 : 7;
+			*vec_push(&at[i].counters) =
+				(struct counter_change){THROTTLED, i ? 0.9 : 0, 0};
+		}
+		diagnosis_cut(q, at, SLICES, false, &cut);
+		assert_int_equal(cut.len, others ? 2 : 1);
+		free_slices();
+	}
+}
+
 /* Others took some of two seconds before it, too little for a change of the cause. */
 static void what_a_cause_has_no_part_in_is_left_off_its_ends(void **state)
 {
@@ -199,6 +218,7 @@ int main(void)
 		T(an_incident_is_cut_where_its_cause_changes),
 		T(a_second_does_not_tell_the_networks_causes_apart),
 		T(what_fills_a_cgroup_is_of_its_being_full),
+		T(what_a_quota_takes_first_is_of_it),
 		T(what_a_cause_has_no_part_in_is_left_off_its_ends),
 		T(a_weak_cause_begins_where_it_does),
 		T(a_piece_may_be_unknown),

@@ -1102,6 +1102,23 @@ static void runs_of_a_graph_are_steps(void **state)
 	check_launches(&j, 360);
 }
 
+/* A quota holds the thread back amid steps: as many launches as usual are one. Behind them runs are
+ * whole again; one that lacks a launch is a step. */
+static void runs_that_are_held_up_are_steps(void **state)
+{
+	(void)state;
+	struct job j = created(true);
+	play(&j, "( ");
+	play_often(&j, 100, "g.a =300 g.a =500 g.a =400 g.a | =5000 ");
+	play_often(&j, 5,
+		   "g.a =9000 g.a =300 g.a =9000 g.a =9000 g.a =500 g.a =9000 "
+		   "g.a =9000 g.a =300 g.a =9000 g.a =9000 g.a =9000 g.a =5000 ");
+	play_often(&j, 50, "g.a =300 g.a =500 g.a =400 g.a | =5000 ");
+	play(&j, "g.a =300 g.a =500 g.a =5000 ");
+	play_often(&j, 50, "g.a =300 g.a =500 g.a =400 g.a | =5000 ");
+	check_launches(&j, 100 + 15 + 50 + 1 + 50);
+}
+
 /* Evenly: each launch is one. */
 static void launches_of_a_graph_are_steps(void **state)
 {
@@ -1194,6 +1211,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(runs_of_a_graph_are_steps),
+		cmocka_unit_test(runs_that_are_held_up_are_steps),
 		cmocka_unit_test(launches_of_a_graph_are_steps),
 		cmocka_unit_test(what_follows_launches_marks_the_step),
 		cmocka_unit_test(an_evaluation_now_and_then_marks_nothing),
