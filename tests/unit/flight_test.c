@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -24,6 +25,7 @@
 #define MS	   1000000ULL
 #define TRIGGER_NS (500 * MS) /* of a clock that has come further: now is no matter */
 #define LATER_NS   (5000 * MS)
+#define DAY_NS	   (86400 * 1000 * MS)
 
 static char folder[64];
 static struct session_names names;
@@ -723,6 +725,50 @@ static void the_oldest_files_go_by_bytes(void **state)
 	end();
 }
 
+static const char *name_days_ago(char name[64], unsigned days)
+{
+	const time_t then = time(NULL) - days * 86400;
+	struct tm utc;
+	assert_int_not_equal(
+		strftime(name, 64, "freeze-%Y%m%dT%H%M%SZ-1.eacgm", gmtime_r(&then, &utc)), 0);
+	return name;
+}
+
+/* By their names: when they were written does not count. */
+static void the_oldest_files_go_by_age(void **state)
+{
+	(void)state;
+	char older[64], younger[64];
+	begin_with((struct flight_options){.most_age_ns = 10 * DAY_NS});
+	make_file("freeze-20200101T000000Z-1.eacgm", 1);
+	make_file(name_days_ago(older, 11), 1);
+	make_file(name_days_ago(younger, 9), 1);
+	freeze_one();
+	assert_int_equal(count_files(), 2);
+	assert_true(is_there(younger));
+	end();
+	begin_with((struct flight_options){0}); /* of any age */
+	make_file("freeze-20200101T000000Z-1.eacgm", 1);
+	freeze_one();
+	assert_int_equal(count_files(), 2);
+	end();
+}
+
+/* Others have an age from then on. */
+static void another_age_holds_for_the_next_file(void **state)
+{
+	(void)state;
+	begin_with((struct flight_options){0});
+	make_file("freeze-20200101T000000Z-1.eacgm", 1);
+	flight_limit(f, &(struct flight_options){.before_ns = 200 * MS,
+						 .after_ns = 100 * MS,
+						 .most_age_ns = 10 * DAY_NS});
+	freeze_one();
+	assert_int_equal(count_files(), 1);
+	assert_false(is_there("freeze-20200101T000000Z-1.eacgm"));
+	end();
+}
+
 /* The new one stays, also where it alone is too much. */
 static void the_newest_file_stays(void **state)
 {
@@ -802,6 +848,8 @@ int main(void)
 		cmocka_unit_test(the_folder_is_made),
 		cmocka_unit_test(the_oldest_files_go_by_count),
 		cmocka_unit_test(the_oldest_files_go_by_bytes),
+		cmocka_unit_test(the_oldest_files_go_by_age),
+		cmocka_unit_test(another_age_holds_for_the_next_file),
 		cmocka_unit_test(the_newest_file_stays),
 		cmocka_unit_test(what_is_not_ours_stays),
 		cmocka_unit_test(half_files_go),
