@@ -169,6 +169,30 @@ def _(t):
     two.a.end()
 
 
+@test("a rank that skips a collective: its hang freezes what all ranks of the node did before", 120)
+def _(t):
+    folder, told = t.path("freezes"), t.path("told")
+    a = Agent(t, "--budget", "100%", "--layers", "nccl,gpu", "--freeze", folder,
+              "--freeze-before", "30s", "--freeze-after", "200ms")
+    job = start_in(t, a.group, "sh", "-c", "exec \"$@\" >" + told, "sh", program("stuck"), "skips",
+                   "2", "20", "90000")
+    t.wait_for(lambda: "froze " in a.said(), a.said, 60)
+    with open(told) as f:
+        ranks = {int(rank): int(pid) for _comm, rank, pid in map(str.split, f)}
+    found = re.search(r"froze (\S+): collective_hang of rank 1: .*ncclAllReduce #20 was entered by "
+                      r"rank 0, not by rank 1\b", a.said())
+    expect(found and len(ranks) == 2, a.said())
+    rows = rows_of(t, found.group(1))
+    at = int(rows[0]["frozen_at_ns"])
+    calls = [r for r in rows if r["type"] == "call" and r["name"] == "ncclAllReduce"]
+    made = {pid: sum(c["pid"] == pid for c in calls) for pid in ranks.values()}
+    expect(made == {ranks[0]: 21, ranks[1]: 20}, "collectives of each rank: %r" % made)
+    expect(all(at - 30e9 <= c["start_ns"] < at for c in calls), "they were before")
+    expect([r for r in rows if r["type"] == "event" and r["name"] == "collective_hang"], "the event")
+    t.kill(job)
+    a.end()
+
+
 @test("by TLS, with a token; a dead and a slow peer delay nothing, and are tried for ten seconds", 120, beside=True)
 def _(t):
     cert, key = certificate(t, "localhost")
