@@ -145,6 +145,56 @@ def _(t):
     a.end()
 
 
+@test("jobs in PID namespaces of their own, of before and after its start, are found and counted", 90)
+def _(t):
+    if not shutil.which("unshare"):
+        skip("unshare (util-linux) is not installed")
+    group, end, told = make_cgroup(t, "agent"), t.path("end"), t.path("told")
+    apart = ("unshare", "-p", "-f", "--mount-proc", "--kill-child")
+
+    def inner(job):
+        """The job's number on the host; it is 1 where it lives."""
+        def children():
+            with open("/proc/%d/task/%d/children" % (job.pid, job.pid)) as f:
+                return f.read().split()
+        pid = int(t.wait_for(children, "the job")[0])
+
+        def numbers():
+            with open("/proc/%d/status" % pid) as f:
+                return re.search(r"^NSpid:\t(.*)$", f.read(), re.M).group(1).split()
+        t.wait_for(lambda: numbers()[1:] == ["1"], "its namespace: %r" % numbers())
+        return pid
+    ran = t.start(["sh", "-c", "echo $$ > %s/cgroup.procs; exec \"$@\"" % group, "sh", *apart,
+                   target("calls"), "asked"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    pid = inner(ran)
+
+    def ask(n):
+        ran.stdin.write("%d\n" % n)
+        ran.stdin.flush()
+        expect(ran.stdout.readline() == "done\n", "the job")
+    ask(50)  # nobody looks yet
+    a = Agent(t, "--budget", "100%", "--layers", "user", *probes(PUSH), group=group)
+
+    def calls(of):
+        return [v for labels, v in a.samples().get("eacgm_calls_total", [])
+                if labels["function"] == "target_push" and labels["pid"] == str(of)]
+    ask(700)
+    t.wait_for(lambda: calls(pid) == [700], lambda: "700 calls: %r" % calls(pid))
+    later = start_in(t, group, *apart, "sh", "-c", "exec \"$@\" >" + told, "sh", target("calls"),
+                     "until", end, "2", "20")
+    later_pid = inner(later)
+    t.wait_for(lambda: calls(later_pid), "calls of the later one")
+    open(end, "w").close()
+    expect(later.wait(30) == 0, "the job")
+    made = [float(line.split()[1]) for line in open(told) if line.startswith("target_push ")]
+    t.wait_for(lambda: calls(later_pid) == made, lambda: "%r calls: %r" % (made, calls(later_pid)))
+    pids = {labels["pid"] for labels, _v in a.samples()["eacgm_calls_total"]}
+    expect(pids == {str(pid), str(later_pid)}, "whose they are: %r" % pids)
+    ran.stdin.close()
+    expect(ran.wait(20) == 0, "the job")
+    a.end()
+
+
 @test("PyTorch in a control group, with what is not normal looked for", 90)
 def _(t):
     needs_torch()

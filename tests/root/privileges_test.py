@@ -10,6 +10,8 @@ import signal
 import stat
 import time
 
+from agents import Agent
+from cgroups import make_cgroup
 from cupti_fakes import CUDA, FIRST, JOB, cupti, expect_spans, notes_of
 from gpu_folders import expect_gone, folders, folders_below
 from harness import (EACGM, PUSH, Recording, expect, expect_one_line, made_counts, main,
@@ -314,6 +316,16 @@ def _(t):
     t.stop_record(p)
     status = status_of(job.pid)
     expect(status["Seccomp"] == ["0"] and status["NoNewPrivs"] == ["0"], "job: %r" % status)
+
+
+@test("likewise an agent, also with all that it may do")
+def _(t):
+    group = make_cgroup(t, "agent")
+    more = ("--detect", "--budget", "1%", "--freeze", t.path("freezes"), "--store", t.path("a.db"))
+    for options in ((), more):
+        a = Agent(t, *options, group=group)
+        expect_all_confined(a.p.pid)
+        a.end()
 
 
 @test("doctor says what runs as what, as it then does")
