@@ -2,8 +2,13 @@
 """agent_listen_test.py - where `eacgm agent` listens and to whom it answers: TLS, tokens, and what
 hostile clients get."""
 
+import collections
+import os
+import random
+import re
 import socket
 import ssl
+import struct
 import time
 import urllib.error
 import urllib.request
@@ -217,6 +222,134 @@ def _(t):
         expect(a.status(path) in (400, 404), path)
     expect(a.status("/metrics") == 200 and a.status("/metrics", method="POST", data=b"x") == 405,
            "it goes on")
+    a.end()
+
+
+# ---- questions that nobody would ask ----
+
+TARGETS = [path.encode() for path in (
+    *PATHS, "/api/v1/jobs", "/api/v1/jobs/1", "/api/v1/series", "/api/v1/series/host?from=1&to=2",
+    "/api/v1/history?from=0&to=99999999999999999999", "/api/v1/history/calls?from=-1",
+    "/api/v1/self", "/api/v1/state", "/api/v1/events", "/api/v1/freezes", "/api/v1/incidents",
+    "/freezes/../../../etc/passwd", "/freezes/%2e%2e%2f%2e%2e%2fetc%2fpasswd",
+    "/freezes/freeze-20200101T000000Z-1.eacgm", "//etc/passwd", "/./metrics", "/metrics/", "/%",
+    "/%zz", "/%00", "/\xff\xfe", "*", "http://127.0.0.1/metrics", "http://[::1/metrics",
+    "/" + "../" * 300 + "etc/passwd", "/" + "a" * 9000, "/?" + "&" * 5000)]
+METHODS = [b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"OPTIONS", b"TRACE", b"CONNECT", b"PATCH",
+           b"get", b"", b"G\0T", b"PRI", b"X" * 300]
+VERSIONS = [b"HTTP/1.1", b"HTTP/1.0", b"HTTP/2.0", b"HTTP/9.9", b"HTTP/1.99999999999", b"HTTP/",
+            b"", b"HTTP/1.1 HTTP/1.1", b"HTTP/-1.-1"]
+NUMBERS = [b"0", b"1", b"-1", b"65536", b"65537", b"4294967296", b"9223372036854775807",
+           b"18446744073709551615", b"99999999999999999999999", b"0x10", b"1e9", b" ", b"", b"+5"]
+HEADERS = [b"Host: 127.0.0.1", b"Host: elsewhere.example", b"Host:", b"Host: [::1", b"Accept: */*",
+           b"Accept: text/html", b"Accept: " + b"q=1;" * 1500, b"Connection: close",
+           b"Connection: keep-alive", b"Connection: upgrade", b"Expect: 100-continue", b"Expect: x",
+           b"Transfer-Encoding: chunked", b"Transfer-Encoding: gzip, chunked", b"Authorization: ",
+           b"Range: bytes=0-" + b"9" * 40, b"no colon", b": no name", b" folded", b"\tfolded",
+           b"N\0UL: x", b"X: N\0UL", b"X: " + b"y" * 8200, b"\xff\xfe: \xff", b"X:y\rZ: a"]
+ENDS = [b"\r\n"] * 6 + [b"\n", b"\r", b"\0", b"\r\r\n", b""]
+
+
+def chunks(r):
+    """A chunked body, most of them none."""
+    parts = []
+    for _ in range(r.randrange(4)):
+        data = bytes(r.randrange(256) for _ in range(r.randrange(20)))
+        size = r.choice([b"%x" % len(data)] * 4 + NUMBERS + [b"f" * 16, b"7fffffffffffffff", b"zz",
+                                                          b"5;x=y", b"5 ", b"00000000000000005"])
+        parts.append(size + r.choice(ENDS) + data + r.choice(ENDS))
+    return b"".join(parts) + r.choice([b"0\r\n\r\n", b"0\r\n", b"", b"0\r\nX: y\r\n\r\n"])
+
+
+def bent(r, data):
+    """Some bytes other ones, gone, twice, or not sent at all."""
+    data = bytearray(data)
+    for _ in range(r.choice([0, 0, 1, 2, 8])):
+        at = r.randrange(len(data) + 1)
+        end = min(at + r.choice([1, 2, 5, 40]), len(data))
+        data[at:end] = r.choice([b"", bytes(data[at:end]) * 2, bytes([r.randrange(256)]), b"\0",
+                                 b"\r\n", b"\r\n\r\n", b"%", b" "])
+    return bytes(data[:r.randrange(len(data) + 1)] if r.random() < 0.2 else data)
+
+
+def question(r):
+    """Half of them are well-formed, but for what they ask for."""
+    tame = r.random() < 0.5
+    ends = ENDS[:1] if tame else ENDS
+    headers = [r.choice(HEADERS[:1] if tame else HEADERS) for _ in range(r.choice([0, 1, 2, 5, 300]))]
+    body = r.choice([b"", b"x", b"{}", b"\0" * 100, b"x" * 70000, chunks(r), chunks(r)])
+    if r.random() < 0.3:
+        length = b"%d" % len(body) if tame else r.choice(NUMBERS)
+        headers.append(b"Content-Length: " + length)
+    elif r.random() < 0.3:
+        headers.append(b"Transfer-Encoding: chunked")
+    elif tame:
+        body = b""
+    line = b" ".join([r.choice(METHODS[:3] * 4 + METHODS), r.choice(TARGETS),
+                      VERSIONS[0] if tame else r.choice(VERSIONS)])
+    whole = b"".join(h + r.choice(ends) for h in [line, *headers]) + r.choice(ends) + body
+    return whole if tame and r.random() < 0.5 else bent(r, whole)
+
+
+def answer_to(port, data, r):
+    """Its first bytes; of most he reads all, of others nothing, or hangs up in the midst."""
+    with socket.create_connection(("127.0.0.1", port), 20) as s:
+        s.settimeout(0.05)  # who waits for more of a question says nothing so far
+        if r.random() < 0.1:  # reset, not closed
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        got = b""
+        try:
+            s.sendall(data)
+            if r.random() < 0.2:
+                return got
+            if r.random() < 0.5:
+                s.shutdown(socket.SHUT_WR)
+            while len(got) < 1 << 18 and (part := s.recv(65536)):
+                got += part
+        except OSError:
+            pass
+        return got
+
+
+def ask_at_random(a, seed, n):
+    """Returns how many were answered, by status."""
+    r = random.Random(seed)
+    statuses = collections.Counter()
+    for i in range(n):
+        data = b"".join(question(r) for _ in range(r.choice([1, 1, 1, 3])))
+        got = answer_to(a.port, data, r)
+        what = "question %d of seed %d: %r: %r" % (i, seed, data[:300], got[:300])
+        answered = re.match(rb"HTTP/\S+ ([1-5]\d\d) ", got)  # of a version that was made up
+        expect(not got or answered, what)
+        expect(b"root:" not in got, what)
+        statuses[answered.group(1).decode() if answered else "none"] += 1
+    return statuses
+
+
+def held_by(a):
+    """Its open files and its threads; its memory in kB."""
+    with open("/proc/%d/status" % a.p.pid) as f:
+        of = dict(line.split(":", 1) for line in f)
+    return (len(os.listdir("/proc/%d/fd" % a.p.pid)), int(of["Threads"]),
+            int(of["VmRSS"].split()[0]))
+
+
+@test("questions made at random: no more than an answer, and nothing of them stays", 150)
+def _(t):
+    a = Agent(t, "--store", t.path("a.db"))
+    ask_at_random(a, 1, 500)  # what it needs once
+    t.wait_for(lambda: a.status("/metrics") == 200, "an answer")
+    files, threads, before = held_by(a)
+    statuses = ask_at_random(a, 2, 3000)
+    print("# answers: %s" % ", ".join("%s %d" % x for x in sorted(statuses.items())))
+    expect(min(statuses[s] for s in ("200", "400", "404", "405")) > 10, statuses)
+    expect(a.p.poll() is None and a.status("/metrics") == 200 and a.samples(), a.said())
+
+    def is_as_before():
+        now = held_by(a)
+        return now[0] <= files and now[1] <= threads and now[2] < before + 4096
+    t.wait_for(is_as_before, lambda: "%r, before %r" % (held_by(a), (files, threads, before)), 90)
+    print("# memory: %d kB, before %d kB" % (held_by(a)[2], before))
     a.end()
 
 
