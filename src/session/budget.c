@@ -30,6 +30,10 @@
 #define SLOW		0.05
 #define PERIOD_S	0.1
 #define NONE_PER_S	1e-3 /* calls */
+#define RAISE_MOST_S	10   /* a burst around what happens is on at most so long, */
+#define RAISE_DEBT_S	30   /* and until so much of what may be spent is owed */
+#define RAISE_APART_S	60   /* between the beginnings of two */
+#define PAY		0.5  /* of what is left over goes to what they cost */
 
 void budget_open(struct budget *b, double ratio, bool steady)
 {
@@ -37,6 +41,7 @@ void budget_open(struct budget *b, double ratio, bool steady)
 			     .steady = steady,
 			     .patience_s = PATIENCE_S,
 			     .returned_s = -SETTLED_S,
+			     .raised_s = -RAISE_APART_S,
 			     .length_s = 2 * BURST_S};
 }
 
@@ -87,7 +92,8 @@ static void end_burst(struct budget *b)
 {
 	if (b->bursts_on || !(b->burst_s > 0))
 		return;
-	b->length_s += (b->burst_s + tail_s(b) - b->length_s) * RISE;
+	if (!b->raised)
+		b->length_s += (b->burst_s + tail_s(b) - b->length_s) * RISE;
 	b->burst_s = 0;
 }
 
@@ -141,12 +147,31 @@ static double burst_ns(const struct budget *b)
 	return b->bursts_per_s * b->length_s;
 }
 
+/* The account does not sink by a burst around what happened. Returns what it did not pay. */
+static double owe(struct budget *b, double now, double kept)
+{
+	double ret = fmax(fmin(kept, 0) - now, 0);
+	b->owed_ns += ret;
+	return ret;
+}
+
+/* Bursts wait for it, what is always on does not: nothing is turned down by what is owed. Returns
+ * what was paid. left: of the period. */
+static double pay_back(struct budget *b, double now, double left)
+{
+	double ret = fmax(fmin(fmin(b->owed_ns, PAY * left), now), 0);
+	b->owed_ns -= ret;
+	return ret;
+}
+
 static void book(struct budget *b, const struct budget_seen *seen)
 {
 	double most = fmax(may_spend(b) * CREDIT_S, burst_ns(b));
 	double least = is_limited(b) ? -may_spend(b) * DEBT_S : 0;
 	double kept = b->account_ns * exp(-seen->seconds / FORGET_S);
-	double now = kept + b->ratio * seen->job_ns - seen->cost_ns;
+	double left = b->ratio * seen->job_ns - seen->cost_ns;
+	double now = kept + left;
+	now += b->raised ? owe(b, now, kept) : -pay_back(b, now, left);
 	b->account_ns = fmax(fmin(now, most), seen->held ? fmin(b->account_ns, 0) : least);
 }
 
@@ -275,6 +300,18 @@ static bool burst(const struct budget *b)
 	       any_in_bursts(b);
 }
 
+/* All that are in bursts are on while this holds. The next time waits until half of what may be
+ * owed is there: whatever happens how often, in the long run the budget is kept but for that. */
+static bool is_raised(const struct budget *b, const struct budget_seen *seen)
+{
+	double since_s = b->seconds - b->raised_s, most_ns = RAISE_DEBT_S * may_spend(b);
+	if (!seen->raised || !any_in_bursts(b))
+		return false;
+	if (b->raised)
+		return since_s < RAISE_MOST_S && b->owed_ns <= most_ns;
+	return since_s >= RAISE_APART_S && b->owed_ns <= most_ns / 2;
+}
+
 void budget_step(struct budget *b, const struct budget_seen *seen, struct budget_order *ret)
 {
 	*ret = (struct budget_order){.bursts_on = b->bursts_on};
@@ -288,8 +325,13 @@ void budget_step(struct budget *b, const struct budget_seen *seen, struct budget
 	double job_per_s = fmax(b->job_per_s, seen->job_ns / seen->seconds);
 	if (job_per_s > 0)
 		ret->cost_ratio = fmin((b->fixed_per_s + b->always_per_s) / job_per_s, 1);
-	ret->moved = decide(b, seen->held);
-	bool on = !ret->moved && burst(b);
+	b->raised &= b->bursts_on; /* else what came since was while it went */
+	ret->raised = is_raised(b, seen);
+	if (ret->raised && !b->raised)
+		b->raised_s = b->seconds;
+	b->raised |= ret->raised;
+	ret->moved = !ret->raised && decide(b, seen->held);
+	bool on = ret->raised || (!ret->moved && burst(b));
 	if (b->bursts_on && !on)
 		b->rest_s = 0;
 	b->bursts_on = ret->bursts_on = on;

@@ -10,6 +10,10 @@
  * wait longer each time that it proves too early. A steady budget has them wait for minutes once
  * it has settled: each change is one for who compares what is seen with what was seen before.
  *
+ * Around what happens all that are in bursts are on at once, in one burst of seconds. What that
+ * costs beyond the budget is owed on an account of its own, of which nothing is forgotten and which
+ * bounds such bursts: half of what bursts could have pays it, and nothing is turned down for it.
+ *
  * Not the GPU telemetry's governor (src/collect/governor.h), which spaces questions. */
 #pragma once
 
@@ -41,6 +45,7 @@ struct budget_probe {
 
 struct budget_seen {
 	bool held; /* what is on stays so, without debts, while it costs up to BUDGET_HELD times */
+	bool raised;	      /* something happened: all that are in bursts are to be on */
 	double seconds;	      /* the period's */
 	double burst_seconds; /* of it, in which bursts were on */
 	double job_ns;	      /* of processor time, all costs included */
@@ -50,6 +55,7 @@ struct budget_seen {
 struct budget_order {
 	bool moved; /* some probes' in_bursts changed: bursts are off before it is done */
 	bool bursts_on;
+	bool raised;	   /* they are on because of what happened */
 	double cost_ratio; /* of the job's time, with what was always on until now; smoothed */
 };
 
@@ -69,6 +75,9 @@ struct budget {
 	double burst_s, rest_s;		   /* how long bursts have been on; off */
 	double length_s;		   /* that a burst is to be paid for */
 	bool bursts_on;
+	bool raised;	 /* the burst is one around what happened, until it is gone */
+	double raised_s; /* when the last of them began */
+	double owed_ns;	 /* what they cost beyond the budget, as far as it is not paid */
 };
 
 /* ratio: above 0, at most 1, which is no limit. */

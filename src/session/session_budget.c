@@ -154,6 +154,7 @@ static void measure(struct session *s, struct budget_seen *ret)
 		.job_ns = job_ns(s),
 		.cost_ns = fmax(cost_ns - b->cost_ns, 0),
 		.held = now_ns < atomic_load(&s->held_until_ns),
+		.raised = now_ns < atomic_load(&s->raised_until_ns),
 	};
 	if (b->bursts_on)
 		ret->burst_seconds =
@@ -237,6 +238,14 @@ static void name_dearest(struct session_budget *b, struct buf *text, size_t move
 	vec_free(&named);
 }
 
+static void say_and_note(struct session *s, struct buf *text)
+{
+	buf_byte(text, 0);
+	pipeline_note(s->pipeline, "budget", (const char *)text->data);
+	session_say(s, "budget: %s", (const char *)text->data);
+	buf_free(text);
+}
+
 static void note_moved(struct session *s, double cost_ratio, size_t moved, bool down)
 {
 	struct buf text = {0};
@@ -247,10 +256,7 @@ static void note_moved(struct session *s, double cost_ratio, size_t moved, bool 
 		   down ? "on in bursts from now on" : "on all the time again", moved,
 		   moved == 1 ? "" : "s", 100 * cost_ratio, 100 * s->budget.b.ratio);
 	name_dearest(&s->budget, &text, moved, down);
-	buf_byte(&text, 0);
-	pipeline_note(s->pipeline, "budget", (const char *)text.data);
-	session_say(s, "budget: %s", (const char *)text.data);
-	buf_free(&text);
+	say_and_note(s, &text);
 }
 
 static void note_moves(struct session *s, double cost_ratio)
@@ -264,6 +270,27 @@ static void note_moves(struct session *s, double cost_ratio)
 	}
 	note_moved(s, cost_ratio, down, true);
 	note_moved(s, cost_ratio, up, false);
+}
+
+/* Where a time begins or ends in which all are on around what happened. Returns whether. */
+static bool note_raised(struct session *s, bool raised)
+{
+	struct session_budget *b = &s->budget;
+	struct buf text = {0};
+	uint64_t now_ns = monotonic_ns();
+	if (raised == b->raised)
+		return false;
+	b->raised = raised;
+	buf_printf(&text, "%.1f s: ", (double)(now_ns - s->start_ns) / SECOND_NS);
+	if (raised) {
+		buf_printf(&text, "all that is on in bursts is on, around what is frozen");
+		b->raised_ns = now_ns;
+	} else {
+		buf_printf(&text, "in bursts again after %.1f s, which are paid by fewer bursts",
+			   (double)(now_ns - b->raised_ns) / SECOND_NS);
+	}
+	say_and_note(s, &text);
+	return true;
 }
 
 /* ---- when all were on ---- */
@@ -357,11 +384,14 @@ void session_budget_tick(struct session *s, unsigned tick)
 	unsigned look = s->opts->always_on ? CALM_TICKS : LOOK_TICKS;
 	if (!session_has_budget(s) || (tick % look && !b->bursts_on))
 		return;
-	b->quiet = s->opts->always_on && !b->bursts_on && is_quiet(s);
+	bool raised = monotonic_ns() < atomic_load(&s->raised_until_ns);
+	b->quiet = s->opts->always_on && !b->bursts_on && !raised && is_quiet(s);
 	if (b->quiet)
 		return;
 	measure(s, &seen);
 	budget_step(&b->b, &seen, &order);
+	if (order.raised)
+		atomic_store(&s->raised_ns, b->looked_ns);
 	if (!order.bursts_on)
 		switch_bursts(s, false);
 	if (order.moved) {
@@ -371,7 +401,7 @@ void session_budget_tick(struct session *s, unsigned tick)
 	if (order.bursts_on)
 		switch_bursts(s, true);
 	tell_whole(s);
-	if (order.moved || b->looked_ns - b->told_ns > TELL_NS) {
+	if (note_raised(s, order.raised) || order.moved || b->looked_ns - b->told_ns > TELL_NS) {
 		b->told_ns = b->looked_ns;
 		tell_times(s);
 	}

@@ -16,6 +16,8 @@
 #define HELD_NS	     120000000000ULL /* a budget, at most, from the first anomaly on, */
 #define APART_NS     30000000000ULL  /* before which none was for so long */
 #define AFTER_NS     10000000000ULL  /* and so long after the last: it may come again */
+#define GONE_NS	     500000000ULL    /* what was raised is off by then */
+#define COUNTLESS    1000000000	     /* more events than come in a window */
 
 struct session_detect {
 	struct session_detect_options options;
@@ -29,6 +31,7 @@ struct session_detect {
 	uint64_t last_ns;  /* and the last, or its end */
 	uint64_t upto_ns;  /* of the batch before */
 	bool judges;
+	bool raised; /* once at least */
 };
 
 static void on_row(void *ctx, const struct feature_row *row, double score, double p, bool alarmed)
@@ -172,6 +175,17 @@ static void hold_budget(struct session_detect *d, const struct session_view *v)
 	atomic_store(v->held_until_ns, last_ns + AFTER_NS < most_ns ? last_ns + AFTER_NS : most_ns);
 }
 
+/* All calls are recorded for some seconds, so that the job is slower than it was: as where calls
+ * are lost, windows of that time are neither judged nor learned from. */
+static void pass_over_raised(struct session_detect *d, const struct session_view *v)
+{
+	uint64_t raised_ns = v->raised_ns ? atomic_load(v->raised_ns) : 0;
+	if (!raised_ns || !d->upto_ns || d->upto_ns > raised_ns + GONE_NS)
+		return;
+	d->raised = true;
+	detector_lost(d->detector, d->upto_ns, v->batch->upto_ns, COUNTLESS);
+}
+
 void session_detect_batch(struct session_detect *d, const struct session_view *v)
 {
 	const struct feed_batch *b = v->batch;
@@ -201,6 +215,7 @@ void session_detect_batch(struct session_detect *d, const struct session_view *v
 	}
 	if (b->overruns && d->upto_ns)
 		detector_lost(d->detector, d->upto_ns, b->upto_ns, b->overruns);
+	pass_over_raised(d, v);
 	d->upto_ns = b->upto_ns;
 	if (!v->upto_ns)
 		return;
@@ -221,8 +236,9 @@ static void note_lossy(struct session_detect *d)
 	uint64_t rows = session_detect_lossy(d);
 	if (!rows)
 		return;
-	char *text = xasprintf("%llu windows were not judged: calls of their time were lost",
-			       (unsigned long long)rows);
+	char *text = xasprintf("%llu windows were not judged: calls of their time were lost%s",
+			       (unsigned long long)rows,
+			       d->raised ? ", or a budget had all on around what happened" : "");
 	pipeline_note(d->pipeline, "detect", text);
 	free(text);
 }

@@ -139,6 +139,8 @@ struct session_budget {
 	uint64_t whole_ns;	       /* since when all probes are on, 0: some are not */
 	bool any_moved;
 	bool bursts_on;
+	bool raised; /* they are on around what happened, since */
+	uint64_t raised_ns;
 	bool quiet; /* nothing was called between the last looks, and no look is due */
 };
 
@@ -166,6 +168,8 @@ struct session {
 	struct err call_costs_error;	  /* why they are not known */
 	_Atomic uint64_t running_cost_ns; /* so far: running_cost.h */
 	_Atomic uint64_t held_until_ns;	  /* what a budget has on is to stay so: session_live.h */
+	_Atomic uint64_t raised_until_ns; /* what it has in bursts is to be on: likewise */
+	_Atomic uint64_t raised_ns;	  /* when that was so last: likewise */
 	uint64_t start_ns, end_ns;	  /* end: no call counts any more */
 	bool started;
 	bool guard_failed;

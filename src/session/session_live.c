@@ -18,7 +18,8 @@ struct live {
 	struct feed *feed;
 	struct pipeline *pipeline;
 	const _Atomic uint64_t *running_cost_ns;
-	_Atomic uint64_t *held_until_ns;
+	_Atomic uint64_t *held_until_ns, *raised_until_ns;
+	const _Atomic uint64_t *raised_ns;
 	uint64_t late_ns;
 	const struct stack_bounds *bounds;
 	pthread_t thread;
@@ -34,8 +35,11 @@ static void *look(void *arg)
 	struct feed_batch *b;
 	session_names_init(&names, l->bounds);
 	session_names_get(&names, &numbers);
-	struct session_view view = {
-		.pipeline = l->pipeline, .names = &numbers, .held_until_ns = l->held_until_ns};
+	struct session_view view = {.pipeline = l->pipeline,
+				    .names = &numbers,
+				    .held_until_ns = l->held_until_ns,
+				    .raised_until_ns = l->raised_until_ns,
+				    .raised_ns = l->raised_ns};
 	while ((b = feed_take(l->feed))) {
 		session_names_take(&names, b);
 		view.batch = b;
@@ -59,7 +63,11 @@ static int start(struct session *s, const struct session_live *who, struct err *
 	l->who = who;
 	l->pipeline = s->pipeline;
 	l->running_cost_ns = &s->running_cost_ns;
-	l->held_until_ns = session_has_budget(s) ? &s->held_until_ns : NULL;
+	if (session_has_budget(s)) {
+		l->held_until_ns = &s->held_until_ns;
+		l->raised_until_ns = &s->raised_until_ns;
+		l->raised_ns = &s->raised_ns;
+	}
 	l->bounds = pipeline_stack_bounds(!s->opts->output);
 	l->late_ns = s->opts->gpu_timeline != GPU_TIMELINE_OFF ? LATE_TIMELINE_NS : LATE_NS;
 	l->feed = feed_new(FEED_BYTES);

@@ -18,6 +18,10 @@ struct session_view {
 	/* Until then, of CLOCK_MONOTONIC, what a budget has on is to stay so, but for BUDGET_HELD;
 	 * NULL: there is no budget. */
 	_Atomic uint64_t *held_until_ns;
+	/* Until then something that happened is looked at, and what a budget has on in bursts is to
+	 * be on, as far as the budget allows (budget.h); NULL likewise. */
+	_Atomic uint64_t *raised_until_ns;
+	const _Atomic uint64_t *raised_ns; /* when it was on for that last; NULL likewise */
 };
 
 /* Both on the thread that looks. */

@@ -21,7 +21,7 @@
 #define PROBES	 40
 #define CALL_NS	 1200.0
 #define WINDOW_S 10
-#define TICKS	 4000 /* most of a run */
+#define TICKS	 16000 /* most of a run */
 
 struct sim {
 	struct budget b;
@@ -29,8 +29,9 @@ struct sim {
 	double own_per_s;     /* ns of cost that no probe saves */
 	double noise;	      /* calls of a period vary by this share */
 	double off_s;	      /* a burst that ends goes on costing for so long */
-	bool held;
-	bool on; /* bursts are */
+	bool held, raised;
+	bool on;		/* bursts are */
+	double on_s, longest_s; /* for how long; a burst of the run */
 	double job_ns[TICKS], cost_ns[TICKS];
 	size_t n;
 	unsigned downs, ups;
@@ -104,6 +105,7 @@ static void count_moves(struct sim *s, const bool *before)
 static void run(struct sim *s, double seconds)
 {
 	double tail_s = 0;
+	s->longest_s = 0;
 	for (double t = 0; t < seconds && s->n < TICKS; t += TICK_S) {
 		struct budget_order order;
 		bool before[PROBES];
@@ -114,10 +116,13 @@ static void run(struct sim *s, double seconds)
 						 .burst_seconds = s->on ? TICK_S : 0,
 						 .job_ns = s->job_ns[s->n - 1],
 						 .cost_ns = s->cost_ns[s->n - 1],
-						 .held = s->held};
+						 .held = s->held,
+						 .raised = s->raised};
 		budget_step(&s->b, &seen, &order);
 		tail_s = s->on && !order.bursts_on ? s->off_s : 0;
 		s->on = order.bursts_on;
+		s->on_s = s->on ? s->on_s + TICK_S : 0;
+		s->longest_s = fmax(s->longest_s, s->on_s);
 		count_moves(s, before);
 	}
 }
@@ -307,6 +312,102 @@ static void is_held(void **state)
 	budget_close(&s.b);
 }
 
+/* What was turned down is on for as long as it is wanted. */
+static void is_raised(void **state)
+{
+	(void)state;
+	struct sim s;
+	sim_open(&s, 0.02);
+	load(&s, 70000); /* some 8 % */
+	run(&s, 20);
+	unsigned downs = s.downs, ups = s.ups;
+	size_t down = in_bursts(&s, BUDGET_OPERATORS);
+	ok(down && s.longest_s < 0.5, "some are on in bursts, of %.2f s", s.longest_s);
+	s.raised = true;
+	run(&s, 5);
+	ok(s.longest_s > 4.8, "all are on: for %.2f of 5 s", s.longest_s);
+	s.raised = false;
+	run(&s, 160);
+	ok(s.longest_s < 0.5, "then in bursts, that are no longer than before: %.2f s",
+	   s.longest_s);
+	ok(s.downs == downs && s.ups == ups && in_bursts(&s, BUDGET_OPERATORS) == down,
+	   "nobody is moved for it, nor to pay it");
+	ok(fabs(ratio_over(&s, s.n, 165) - 0.02) < 0.0005, "and it is paid: %.3f %%",
+	   100 * ratio_over(&s, s.n, 165));
+	budget_close(&s.b);
+}
+
+static void is_raised_for_ten_seconds_at_most(void **state)
+{
+	(void)state;
+	struct sim s;
+	sim_open(&s, 0.02);
+	load(&s, 50000); /* some 6 % */
+	run(&s, 20);
+	s.raised = true;
+	run(&s, 59);
+	ok(fabs(s.longest_s - 10) < 0.3, "for %.2f s", s.longest_s);
+	budget_close(&s.b);
+}
+
+static void is_raised_once_a_minute(void **state)
+{
+	(void)state;
+	struct sim s;
+	sim_open(&s, 0.02);
+	load(&s, 50000);
+	run(&s, 20);
+	s.raised = true;
+	run(&s, 1);
+	ok(s.longest_s > 0.9, "all are on: for %.2f s", s.longest_s);
+	s.raised = false;
+	run(&s, 5);
+	s.raised = true;
+	run(&s, 53);
+	ok(s.longest_s < 0.5, "not again within a minute: %.2f s", s.longest_s);
+	run(&s, 5);
+	ok(s.longest_s > 1, "then again: %.2f s", s.longest_s);
+	budget_close(&s.b);
+}
+
+/* Where all cost nearly twenty times the budget, and something happens all the time. */
+static void is_raised_as_it_can_be_paid(void **state)
+{
+	(void)state;
+	struct sim s;
+	sim_open(&s, 0.02);
+	load(&s, 500000);
+	run(&s, 20);
+	s.raised = true;
+	run(&s, 5);
+	double cost_s = ratio_over(&s, s.n, 5) * 5 / 0.02;
+	ok(s.longest_s > 1 && s.longest_s < 3, "all are on for %.2f s", s.longest_s);
+	ok(cost_s > 25 && cost_s < 40, "until that has cost 30 s of it: %.1f s", cost_s);
+	run(&s, 54);
+	ok(s.longest_s < 0.5, "not again within a minute: %.2f s", s.longest_s);
+	run(&s, 700);
+	ok(s.longest_s > 0.5, "then again, when half is paid");
+	ok(ratio_over(&s, s.n, 759) < 0.021, "the budget is kept: %.2f %%",
+	   100 * ratio_over(&s, s.n, 759));
+	budget_close(&s.b);
+}
+
+static void nothing_to_raise(void **state)
+{
+	(void)state;
+	struct sim s;
+	sim_open(&s, 0.02);
+	load(&s, 5000);
+	run(&s, 20);
+	s.raised = true;
+	run(&s, 10);
+	ok(!s.longest_s && !s.downs, "what is on is on");
+	load(&s, 50000);
+	run(&s, 20);
+	ok(s.longest_s > 9, "and no time was spent: %.2f s", s.longest_s);
+	budget_close(&s.b);
+}
+
 static void odd(void **state)
 {
 	(void)state;
@@ -369,12 +470,23 @@ static void with_costs_that_stay(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_to_do), cmocka_unit_test(evenly),
-		cmocka_unit_test(with_noise),	 cmocka_unit_test(with_costs_that_stay),
-		cmocka_unit_test(order),	 cmocka_unit_test(all_is_no_limit),
-		cmocka_unit_test(changes),	 cmocka_unit_test(flutters),
-		cmocka_unit_test(odd),		 cmocka_unit_test(fixed),
-		cmocka_unit_test(is_steady),	 cmocka_unit_test(is_held),
+		cmocka_unit_test(nothing_to_do),
+		cmocka_unit_test(evenly),
+		cmocka_unit_test(with_noise),
+		cmocka_unit_test(with_costs_that_stay),
+		cmocka_unit_test(order),
+		cmocka_unit_test(all_is_no_limit),
+		cmocka_unit_test(changes),
+		cmocka_unit_test(flutters),
+		cmocka_unit_test(odd),
+		cmocka_unit_test(fixed),
+		cmocka_unit_test(is_steady),
+		cmocka_unit_test(is_held),
+		cmocka_unit_test(is_raised),
+		cmocka_unit_test(is_raised_as_it_can_be_paid),
+		cmocka_unit_test(nothing_to_raise),
+		cmocka_unit_test(is_raised_for_ten_seconds_at_most),
+		cmocka_unit_test(is_raised_once_a_minute),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* session_detect_test.c - a session with a budget is judged by the functions that are on all the
  * time: how often others were called is in no row, and what is usual is learned anew when the
- * budget turns down others.
+ * budget turns down others. Nor is it judged for seconds in which all is on.
  *
  * links: cli */
 #include <math.h>
@@ -26,7 +26,7 @@ struct run {
 	struct detect_names names;
 	struct pipeline *p;
 	struct session_detect *d;
-	_Atomic uint64_t held_until_ns;
+	_Atomic uint64_t held_until_ns, raised_ns;
 	uint64_t now_s;
 	VEC(struct feature_row) rows;
 };
@@ -105,7 +105,8 @@ static void hand_over(struct run *r, struct feed_batch *b)
 					  .batch = b,
 					  .names = &r->names,
 					  .upto_ns = b->upto_ns,
-					  .held_until_ns = &r->held_until_ns};
+					  .held_until_ns = &r->held_until_ns,
+					  .raised_ns = &r->raised_ns};
 	session_detect_batch(r->d, &view);
 	vec_free(&b->calls);
 	vec_free(&b->coverages);
@@ -209,12 +210,40 @@ static void the_budget_is_held_by_what_lasts(void **state)
 	end(&r);
 }
 
+/* All calls are recorded for a time, which makes the job slower. */
+static void what_is_slow_while_all_is_on_is_not_judged(void **state)
+{
+	(void)state;
+	static struct run r;
+	begin(&r);
+	learn(&r);
+	for (int s = 0; s < 20; s++)
+		second(&r, 5, NULL);
+	assert_int_equal(session_detect_lossy(r.d), 0);
+	for (int s = 0; s < SLOW_MOST; s++) {
+		r.raised_ns = (r.now_s + 1) * SECOND;
+		slow_second(&r);
+	}
+	for (int s = 0; s < 20; s++)
+		second(&r, 5, NULL);
+	uint64_t passed_over = session_detect_lossy(r.d);
+	assert_in_range(passed_over, SLOW_MOST, 3 * SLOW_MOST);
+	assert_int_equal(r.held_until_ns, 0); /* there was no anomaly */
+	assert_true(session_detect_judges(r.d));
+	for (int s = 0; s < SLOW_MOST && !r.held_until_ns; s++)
+		slow_second(&r);
+	assert_int_not_equal(r.held_until_ns, 0); /* nor was it learned as usual */
+	assert_int_equal(session_detect_lossy(r.d), passed_over);
+	end(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_of_bursts_are_in_no_row),
 		cmocka_unit_test(what_is_usual_is_learned_anew),
 		cmocka_unit_test(the_budget_is_held_by_what_lasts),
+		cmocka_unit_test(what_is_slow_while_all_is_on_is_not_judged),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
