@@ -66,6 +66,8 @@ static void look_for_triggers(struct agent *a, const struct session_view *v)
 		freeze_asked = 0;
 		agent_peers_freeze(a->peers, 0, "SIGUSR1", 0);
 	}
+	if (v->raised_until_ns) /* what is frozen is to have all calls from now on */
+		atomic_store(v->raised_until_ns, flight_until_ns(a->flight));
 }
 
 static void on_written(void *ctx, const char *path, const char *why, const struct err *failed)

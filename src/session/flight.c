@@ -117,6 +117,18 @@ enum flight_taken flight_trigger(struct flight *f, const struct flight_cause *c)
 	return ret;
 }
 
+uint64_t flight_until_ns(struct flight *f)
+{
+	uint64_t ret = 0;
+	pthread_mutex_lock(&f->lock);
+	for (size_t i = 0; i < f->npending; i++) {
+		uint64_t ends_ns = f->pending[i].marks[0].time_ns + f->options.after_ns;
+		ret = ends_ns > ret ? ends_ns : ret;
+	}
+	pthread_mutex_unlock(&f->lock);
+	return ret;
+}
+
 void flight_limit(struct flight *f, const struct flight_options *o)
 {
 	pthread_mutex_lock(&f->lock);

@@ -68,6 +68,10 @@ enum flight_taken {
 /* From any thread. Never waits for a disk. */
 enum flight_taken flight_trigger(struct flight *f, const struct flight_cause *c);
 
+/* From any thread: until when, of CLOCK_MONOTONIC, files that are due take rows that are to come;
+ * 0: none is due. */
+uint64_t flight_until_ns(struct flight *f);
+
 /* From any thread: before_ns, after_ns, most_files, most_bytes and most_age_ns are o's from now on.
  */
 void flight_limit(struct flight *f, const struct flight_options *o);

@@ -345,6 +345,54 @@ def _(t):
         os.listdir(folder), until_end))
 
 
+COUNTED = """
+import ctypes, sys, time
+push, n = ctypes.CDLL(sys.argv[1]).target_push, 0
+push.argtypes = [ctypes.c_uint64]
+while True:
+    end = time.thread_time() + 0.012
+    while time.thread_time() < end:
+        pass
+    for n in range(n, n + 800):
+        push(n)
+    n += 1
+    time.sleep(0.03)
+"""
+
+
+@test("within a budget a frozen file has all calls after what happened, and bursts before it", 120)
+def _(t):
+    folder = t.path("freezes")
+    a = Agent(t, "--budget", "3%", "--layers", "user", *probes(PUSH), "--freeze", folder,
+              "--freeze-after", "2s")  # thirty seconds of that are enough for two
+    job = start_in(t, a.group, PYTHON, "-c", COUNTED, LIBTARGET)
+    t.wait_for(lambda: re.search("on in bursts from now on .*target_push", a.said()), a.said)
+
+    def seen():
+        return [v for _labels, v in a.samples().get("eacgm_function_seen_ratio", [])]
+    t.wait_for(lambda: seen() and seen()[0] < 0.5, lambda: "%r: %s" % (seen(), a.said()), 40)
+    os.kill(a.p.pid, signal.SIGUSR1)
+    path = frozen(a, folder, 1)
+    t.kill(job)
+    rows = rows_of(t, path)
+    at, ends = (int(rows[0][key]) for key in ("frozen_at_ns", "end_monotonic_ns"))
+    calls = sorted((c["start_ns"], c["args"]["a"]) for c in rows
+                   if c["type"] == "call" and c["name"] == "target_push")
+    gaps = [i + 1 for i, (c, d) in enumerate(zip(calls, calls[1:])) if d[1] != c[1] + 1]
+    expect(gaps, "there are bursts before: %d calls, %s" % (len(calls), a.said()))
+    whole = calls[gaps[-1]:]
+    expect(at < whole[-1][0] and whole[-1][0] - whole[0][0] > 8e8,  # no burst
+           "all calls from %.2f to %.2f s after it, of %.2f: %s" % (
+               (whole[0][0] - at) / 1e9, (whole[-1][0] - at) / 1e9, (ends - at) / 1e9, a.said()))
+    print("# all calls from %.2f to %.2f s after it" % (
+        (whole[0][0] - at) / 1e9, (whole[-1][0] - at) / 1e9))
+    begins = "all that is on in bursts is on, around what is frozen"
+    expect(begins in a.said() and [n for n in rows if n["type"] == "note" and
+                                   begins in n["reason"]], a.said())
+    t.wait_for(lambda: "in bursts again after" in a.said(), a.said)
+    a.end()
+
+
 PACED = """
 import ctypes, os, sys, time
 lib, slow = ctypes.CDLL(sys.argv[1]), sys.argv[2]
@@ -362,13 +410,17 @@ while True:
 def _(t):
     slow = t.path("slow")
     a = Agent(t, "--detect", "--budget", "10%", "--layers", "user",
-              *probes(PUSH, "libtarget.so:target_sleep(u32 ms)"))
+              *probes(PUSH, "libtarget.so:target_sleep(u32 ms)"), "--freeze", t.path("freezes"),
+              "--freeze-after", "2s")
     job = start_in(t, a.group, PYTHON, "-c", PACED, LIBTARGET, slow)
     t.wait_for(lambda: re.search("on in bursts from now on .*target_push", a.said()), a.said())
     t.wait_for(lambda: "judges from now on" in a.said(), a.said(), 120)
     down = {labels["function"] for labels, v in a.samples()["eacgm_function_seen_ratio"] if v < 1}
     expect(down == {"target_push"}, "%r: %s" % (down, a.said()))
     at = len(a.said())
+    os.kill(a.p.pid, signal.SIGUSR1)  # all is on for two seconds, which it passes over as well
+    t.wait_for(lambda: "in bursts again after" in a.said()[at:], a.said, 30)
+    t.wait_for(lambda: "froze " in a.said()[at:], a.said, 30)
     open(slow, "w").close()
     t.wait_for(lambda: incidents(a, at), a.said(), 60)
     expect("learns anew" not in a.said()[at:] and "target_push" not in incidents(a, at), a.said())

@@ -583,6 +583,24 @@ static void triggers_that_are_near_make_one_file(void **state)
 	end();
 }
 
+/* For who has all calls recorded until then. */
+static void it_says_until_when_rows_are_wanted(void **state)
+{
+	(void)state;
+	begin_with((struct flight_options){.least_apart_ns = 80 * MS});
+	put_names();
+	pass(450 * MS);
+	assert_int_equal(flight_until_ns(f), 0);
+	trigger(400 * MS, "first");
+	assert_int_equal(flight_until_ns(f), 500 * MS);
+	trigger(490 * MS, "a file of its own");
+	trigger(450 * MS, "of the first or the second");
+	assert_int_equal(flight_until_ns(f), 590 * MS);
+	end_session();
+	assert_int_equal(flight_until_ns(f), 0);
+	end();
+}
+
 /* Of those that others know the smallest is. */
 static void a_file_has_the_id_that_others_know(void **state)
 {
@@ -841,6 +859,7 @@ int main(void)
 		cmocka_unit_test(losses_of_its_time_are_told),
 		cmocka_unit_test(what_was_off_is_told),
 		cmocka_unit_test(triggers_that_are_near_make_one_file),
+		cmocka_unit_test(it_says_until_when_rows_are_wanted),
 		cmocka_unit_test(a_file_has_the_id_that_others_know),
 		cmocka_unit_test(no_more_wait_than_there_is_room_for),
 		cmocka_unit_test(the_end_writes_what_waits),
