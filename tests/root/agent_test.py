@@ -20,11 +20,46 @@ from gpu import fake_nvml
 from harness import EACGM, LIBTARGET, PUSH, TimedOut, expect, main, needs_torch, probes, skip, target, test, PYTHON
 from otlp import Receiver
 
-# The rows of dcgm-exporter's default table that need nothing to happen.
-DCGM = """DEV_SM_CLOCK DEV_MEM_CLOCK DEV_MEMORY_TEMP DEV_GPU_TEMP DEV_POWER_USAGE
-DEV_TOTAL_ENERGY_CONSUMPTION DEV_PCIE_REPLAY_COUNTER DEV_GPU_UTIL DEV_MEM_COPY_UTIL DEV_ENC_UTIL
-DEV_DEC_UTIL DEV_XID_ERRORS DEV_FB_FREE DEV_FB_USED DEV_FB_RESERVED DEV_UNCORRECTABLE_REMAPPED_ROWS
-DEV_CORRECTABLE_REMAPPED_ROWS DEV_ROW_REMAP_FAILURE DEV_VGPU_LICENSE_STATUS""".split()
+# A GPU of which each of dcgm-exporter's 25 default series has another value, and these.
+GPU = """gpu 1 sm_clock 1755
+gpu 1 memory_clock 2600
+gpu 1 memory_temperature 71
+gpu 1 temperature 60
+gpu 1 power_mw 512345
+gpu 1 energy_mj 123456
+gpu 1 replays 9
+gpu 1 sm 87
+gpu 1 memory 41
+gpu 1 encoder 12
+gpu 1 decoder 7
+gpu 1 total 85899345920
+gpu 1 used 3221225472
+gpu 1 reserved 536870912
+gpu 1 rows_corrected 2
+gpu 1 rows_uncorrected 3
+gpu 1 failed 1
+gpu 1 license 2
+gpu 1 gpm_graphics 75
+gpu 1 gpm_tensor 25
+gpu 1 gpm_dram 50
+gpu 1 gpm_pcie_tx_mib 5
+gpu 1 gpm_pcie_rx_mib 6
+gpu 1 gpm_nvlink_tx_mib 1000
+gpu 1 gpm_nvlink_rx_mib 500
+"""
+MIB = 1 << 20
+DCGM = {
+    "DEV_SM_CLOCK": 1755, "DEV_MEM_CLOCK": 2600, "DEV_MEMORY_TEMP": 71, "DEV_GPU_TEMP": 60,
+    "DEV_POWER_USAGE": 512.345, "DEV_TOTAL_ENERGY_CONSUMPTION": 123456,
+    "DEV_PCIE_REPLAY_COUNTER": 9, "DEV_GPU_UTIL": 87, "DEV_MEM_COPY_UTIL": 41, "DEV_ENC_UTIL": 12,
+    "DEV_DEC_UTIL": 7, "DEV_XID_ERRORS": 79, "DEV_FB_FREE": 78336, "DEV_FB_USED": 3072,
+    "DEV_FB_RESERVED": 512, "DEV_NVLINK_BANDWIDTH_TOTAL": 1500 * MIB / 1e6,
+    "DEV_VGPU_LICENSE_STATUS": 1, "DEV_UNCORRECTABLE_REMAPPED_ROWS": 3,
+    "DEV_CORRECTABLE_REMAPPED_ROWS": 2, "DEV_ROW_REMAP_FAILURE": 1,
+    "PROF_GR_ENGINE_ACTIVE": 0.75, "PROF_PIPE_TENSOR_ACTIVE": 0.25, "PROF_DRAM_ACTIVE": 0.5,
+    "PROF_PCIE_TX_BYTES": 5 * MIB, "PROF_PCIE_RX_BYTES": 6 * MIB}
+DCGM_LABELS = {"gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname", "hostname",
+               "DCGM_FI_DRIVER_VERSION"}
 
 
 @test("a job that starts under its eyes: who it is, its calls, exactly, and its counters")
@@ -222,23 +257,27 @@ def _(t):
     a.end()
 
 
-@test("GPUs by dcgm-exporter's names and labels")
+@test("GPUs by dcgm-exporter's names and labels: all 25, with their values")
 def _(t):
-    a = Agent(t, env=fake_nvml(t, "count 2\ngpu 0 temperature 55\ngpu 1 temperature 60\n"
-                               "xid 1 79\n"))
+    # the first has no GPM: its NVLinks and PCIe are counts, and the other PROF_ have no source
+    a = Agent(t, env=fake_nvml(t, "count 2\ngpu 0 temperature 55\ngpu 0 gpm 0\nxid 1 79\n" + GPU))
 
-    def temperatures():
-        return {labels["gpu"]: v for labels, v in a.samples().get("DCGM_FI_DEV_GPU_TEMP", [])}
-    t.wait_for(lambda: temperatures() == {"0": 55, "1": 60}, "two temperatures")
-    t.wait_for(lambda: all("DCGM_FI_" + name in a.samples() for name in DCGM), "all series: %r" % [
-        name for name in DCGM if "DCGM_FI_" + name not in a.samples()])
+    def of(gpu):
+        found = a.samples()
+        return {name[len("DCGM_FI_"):]: v for name in found if name.startswith("DCGM_FI_")
+                for labels, v in found[name] if labels["gpu"] == gpu}
+    expect(len(DCGM) == 25, len(DCGM))
+    t.wait_for(lambda: of("1") == DCGM, lambda: set(DCGM.items()) ^ set(of("1").items()))
+    t.wait_for(lambda: set(DCGM) - set(of("0")) == {
+        "PROF_GR_ENGINE_ACTIVE", "PROF_PIPE_TENSOR_ACTIVE", "PROF_DRAM_ACTIVE"},
+               lambda: set(DCGM) - set(of("0")))
+    expect((of("0")["DEV_GPU_TEMP"], of("0")["DEV_XID_ERRORS"]) == (55, 0), of("0"))
     found = a.samples()
-    labels = found["DCGM_FI_DEV_GPU_TEMP"][0][0]
-    expect(labels["device"] == "nvidia0" and labels["UUID"].startswith("GPU-") and
-           labels["Hostname"] == labels["hostname"] == socket.gethostname() and
-           labels["modelName"] and labels["pci_bus_id"], labels)
-    expect({labels["gpu"]: v for labels, v in found["DCGM_FI_DEV_XID_ERRORS"]} ==
-           {"0": 0, "1": 79}, found["DCGM_FI_DEV_XID_ERRORS"])
+    for name in DCGM:
+        for labels, _ in found["DCGM_FI_" + name]:
+            expect(set(labels) == DCGM_LABELS and all(labels.values()), (name, labels))
+            expect(labels["device"] == "nvidia" + labels["gpu"] and labels["UUID"].startswith("GPU-") and
+                   labels["Hostname"] == labels["hostname"] == socket.gethostname(), (name, labels))
     ours = {labels["gpu"]: v for labels, v in found["eacgm_gpu_sm_clock_hertz"]}
     theirs = {labels["gpu"]: v * 1e6 for labels, v in found["DCGM_FI_DEV_SM_CLOCK"]}
     expect(ours == theirs, (ours, theirs))

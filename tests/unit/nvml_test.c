@@ -692,12 +692,15 @@ static void old_library_is_enough(void **state)
 static void counts_become_rates(void **state)
 {
 	struct fixture *f = *state;
-	script(f, "gpu 0 gpm 0\ngpu 0 link_tx_kib 1000\ngpu 0 pcie_tx_bytes 5000\n");
+	script(f, "gpu 0 gpm 0\ngpu 0 link_tx_kib 1000\ngpu 0 link_rx_kib 500\n"
+		  "gpu 0 pcie_tx_bytes 5000\n");
 	open_fake(f);
-	run_ticks(f, 12); /* both were asked once */
-	script(f, "gpu 0 gpm 0\ngpu 0 link_tx_kib 3000\ngpu 0 pcie_tx_bytes 9000\n");
+	run_ticks(f, 12); /* all were asked once */
+	script(f, "gpu 0 gpm 0\ngpu 0 link_tx_kib 3000\ngpu 0 link_rx_kib 4500\n"
+		  "gpu 0 pcie_tx_bytes 9000\n");
 	run_ticks(f, 10);
 	assert_value(f, "gpu 0", "nvlink_tx_bytes_per_s", 2000 * 1024.0);
+	assert_value(f, "gpu 0", "nvlink_rx_bytes_per_s", 4000 * 1024.0);
 	assert_value(f, "gpu 0", "pcie_tx_bytes_per_s", 2000);
 	run_ticks(f, 10);
 	assert_value(f, "gpu 0", "nvlink_tx_bytes_per_s", 0);

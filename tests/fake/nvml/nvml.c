@@ -58,14 +58,20 @@ enum key {
 	PCIE_GENERATION,
 	PCIE_WIDTH,
 	PCIE_TX_BYTES,
+	PCIE_RX_BYTES,
 	LINK_TX_KIB,
+	LINK_RX_KIB,
 	LINK_CRC,
 	LINKS,
 	GPM,
 	GPM_SM,
 	GPM_TENSOR,
 	GPM_DRAM,
+	GPM_GRAPHICS,
 	GPM_PCIE_TX_MIB,
+	GPM_PCIE_RX_MIB,
+	GPM_NVLINK_TX_MIB,
+	GPM_NVLINK_RX_MIB,
 	LICENSE,
 	KEYS,
 };
@@ -100,14 +106,20 @@ static const struct {
 	[PCIE_GENERATION] = {"pcie_generation", 5},
 	[PCIE_WIDTH] = {"pcie_width", 16},
 	[PCIE_TX_BYTES] = {"pcie_tx_bytes", 0},
+	[PCIE_RX_BYTES] = {"pcie_rx_bytes", 0},
 	[LINK_TX_KIB] = {"link_tx_kib", 0},
+	[LINK_RX_KIB] = {"link_rx_kib", 0},
 	[LINK_CRC] = {"link_crc", 0},
 	[LINKS] = {"links", 18},
 	[GPM] = {"gpm", 1},
 	[GPM_SM] = {"gpm_sm", 0},
 	[GPM_TENSOR] = {"gpm_tensor", 0},
 	[GPM_DRAM] = {"gpm_dram", 0},
+	[GPM_GRAPHICS] = {"gpm_graphics", 0},
 	[GPM_PCIE_TX_MIB] = {"gpm_pcie_tx_mib", 0},
+	[GPM_PCIE_RX_MIB] = {"gpm_pcie_rx_mib", 0},
+	[GPM_NVLINK_TX_MIB] = {"gpm_nvlink_tx_mib", 0},
+	[GPM_NVLINK_RX_MIB] = {"gpm_nvlink_rx_mib", 0},
 	[LICENSE] = {"license", 0}, /* 0: there are none here, 1: not licensed, 2: licensed */
 };
 
@@ -715,8 +727,10 @@ static const struct {
 	{NVML_FIELD_MEMORY_TEMPERATURE, MEMORY_TEMPERATURE, NVML_VALUE_U32},
 	{NVML_FIELD_NVLINK_COUNT, LINKS, NVML_VALUE_U32},
 	{NVML_FIELD_NVLINK_TX_KIB, LINK_TX_KIB, NVML_VALUE_U64},
+	{NVML_FIELD_NVLINK_RX_KIB, LINK_RX_KIB, NVML_VALUE_U64},
 	{NVML_FIELD_NVLINK_CRC_FLIT_ERRORS, LINK_CRC, NVML_VALUE_U64},
 	{NVML_FIELD_PCIE_TX_BYTES, PCIE_TX_BYTES, NVML_VALUE_U64},
+	{NVML_FIELD_PCIE_RX_BYTES, PCIE_RX_BYTES, NVML_VALUE_U64},
 };
 
 static void fill_field(nvml_device d, struct nvml_field *f)
@@ -733,7 +747,8 @@ static void fill_field(nvml_device d, struct nvml_field *f)
 		else
 			f->value.u64 = d->values[fields[i].key];
 	}
-	if (f->id == NVML_FIELD_NVLINK_TX_KIB && f->scope != UINT32_MAX)
+	if ((f->id == NVML_FIELD_NVLINK_TX_KIB || f->id == NVML_FIELD_NVLINK_RX_KIB) &&
+	    f->scope != UINT32_MAX)
 		f->rc = NVML_INVALID_ARGUMENT;
 }
 
@@ -854,6 +869,20 @@ int nvmlGpmMigSampleGet(nvml_device d, uint32_t gpu_instance, nvml_gpm_sample s)
 	return NVML_OK;
 }
 
+static const struct {
+	uint32_t id;
+	enum key key;
+} gpm_keys[] = {
+	{NVML_GPM_GRAPHICS, GPM_GRAPHICS},
+	{NVML_GPM_SM, GPM_SM},
+	{NVML_GPM_TENSOR, GPM_TENSOR},
+	{NVML_GPM_DRAM, GPM_DRAM},
+	{NVML_GPM_PCIE_TX_MIB, GPM_PCIE_TX_MIB},
+	{NVML_GPM_PCIE_RX_MIB, GPM_PCIE_RX_MIB},
+	{NVML_GPM_NVLINK_TX_MIB, GPM_NVLINK_TX_MIB},
+	{NVML_GPM_NVLINK_RX_MIB, GPM_NVLINK_RX_MIB},
+};
+
 int nvmlGpmMetricsGet(struct nvml_gpm_metrics *get)
 {
 	ENTER(NULL);
@@ -865,15 +894,10 @@ int nvmlGpmMetricsGet(struct nvml_gpm_metrics *get)
 		struct nvml_gpm_metric *m = &get->metrics[i];
 		m->rc = NVML_OK;
 		m->value = 0;
-		if (m->id == NVML_GPM_SM)
-			m->value = (double)values[GPM_SM];
-		else if (m->id == NVML_GPM_TENSOR)
-			m->value = (double)values[GPM_TENSOR];
-		else if (m->id == NVML_GPM_DRAM)
-			m->value = (double)values[GPM_DRAM];
-		else if (m->id == NVML_GPM_PCIE_TX_MIB)
-			m->value = (double)values[GPM_PCIE_TX_MIB];
-		else if (m->id == NVML_GPM_FP64)
+		for (size_t k = 0; k < sizeof(gpm_keys) / sizeof(gpm_keys[0]); k++)
+			if (gpm_keys[k].id == m->id)
+				m->value = (double)values[gpm_keys[k].key];
+		if (m->id == NVML_GPM_FP64)
 			m->rc = NVML_NOT_SUPPORTED;
 	}
 	return NVML_OK;
