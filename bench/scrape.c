@@ -1,7 +1,9 @@
 /* scrape.c - how long the agent takes to write its answer to /metrics, and the same as a message of
  * OTLP: made-up GPUs, processes, functions and counters, as many as are asked for. Prints samples,
- * bytes and the median of 31 times, of OTLP also the bytes and the time of gzip. usage: scrape
- * PROCESSES FUNCTIONS_EACH COUNTERS_EACH GPUS */
+ * bytes and the median of 31 times, of OTLP also the bytes and the time of gzip. With "serve" it
+ * measures nothing but answers /metrics by the agent's server, at a port that it prints, until its
+ * input ends (bench/scrape_http.py). usage: scrape PROCESSES FUNCTIONS_EACH COUNTERS_EACH GPUS
+ * [serve] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 #include "base/entity.h"
 #include "serve/agent_series.h"
 #include "serve/exposition.h"
+#include "serve/http_server.h"
 #include "serve/otlp_metrics.h"
 
 #define TIMES	     31
@@ -92,6 +95,58 @@ static void measure_otlp(const struct agent_view *v)
 	       (double)packed_ns[MIDDLE] / 1e6);
 }
 
+static void measure_text(const struct agent_view *v)
+{
+	uint64_t took_ns[TIMES];
+	size_t samples = 0, bytes = 0;
+	for (int i = 0; i < TIMES; i++) {
+		struct exposition x = {0};
+		const struct series_sink sink = exposition_sink(&x);
+		uint64_t began_ns = monotonic_ns();
+		agent_series_write(&sink, v);
+		took_ns[i] = monotonic_ns() - began_ns;
+		samples = x.samples;
+		bytes = x.text.len;
+		buf_free(&x.text);
+	}
+	qsort(took_ns, TIMES, sizeof(took_ns[0]), compare);
+	printf("%zu samples, %zu bytes, %.2f ms (%.2f at most)\n", samples, bytes,
+	       (double)took_ns[MIDDLE] / 1e6, (double)took_ns[TIMES - 1] / 1e6);
+}
+
+static void get_metrics(void *ctx, const struct http_question *q, struct http_answer *ret)
+{
+	struct exposition x = {.open_metrics = strstr(q->accept, "application/openmetrics-text")};
+	const struct series_sink sink = exposition_sink(&x);
+	ret->type = exposition_type(x.open_metrics);
+	agent_series_write(&sink, ctx);
+	exposition_end(&x);
+	ret->body = x.text;
+}
+
+static int serve(struct agent_view *v)
+{
+	static const struct http_route routes[] = {{.path = "/metrics", .answer = get_metrics}};
+	const struct http_server_options options = {
+		.address = "127.0.0.1", .routes = routes, .routes_len = 1, .ctx = v};
+	struct http_server *s = NULL;
+	struct err e = {0};
+	int rc = http_server_open(&s, &options, &e);
+	if (!rc)
+		rc = http_server_start(s, &e);
+	if (rc) {
+		fprintf(stderr, "scrape: %s\n", e.msg);
+		http_server_close(s);
+		return 1;
+	}
+	printf("%u\n", http_server_port(s));
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+	http_server_close(s);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static struct live_series s;
@@ -99,8 +154,16 @@ int main(int argc, char **argv)
 	static const struct live_jobs jobs;
 	static const struct agent_causes causes;
 	static const struct live_notices notices;
-	uint64_t took_ns[TIMES];
-	size_t n[4], samples = 0, bytes = 0;
+	struct agent_view v = {.series = &s,
+			       .state = &state,
+			       .jobs = &jobs,
+			       .causes = &causes,
+			       .notices = &notices,
+			       .host = "host",
+			       .version = "1",
+			       .dcgm = true};
+	size_t n[4];
+	int rc = 0;
 	for (int i = 0; i < 4; i++)
 		n[i] = argc > i + 1 ? strtoul(argv[i + 1], NULL, 10) : 0;
 	for (uint32_t p = 0; p < n[0]; p++)
@@ -110,33 +173,13 @@ int main(int argc, char **argv)
 		for (size_t i = 0; i < GPU_COUNTERS; i++)
 			add_metric(&s, ENTITY_GPU, 0, g, i);
 	}
-	for (int i = 0; i < TIMES; i++) {
-		struct exposition x = {0};
-		const struct series_sink sink = exposition_sink(&x);
-		uint64_t began_ns = monotonic_ns();
-		agent_series_write(&sink, &(struct agent_view){.series = &s,
-							       .state = &state,
-							       .jobs = &jobs,
-							       .causes = &causes,
-							       .notices = &notices,
-							       .host = "host",
-							       .version = "1",
-							       .dcgm = true});
-		took_ns[i] = monotonic_ns() - began_ns;
-		samples = x.samples;
-		bytes = x.text.len;
-		buf_free(&x.text);
+	if (argc > 5 && !strcmp(argv[5], "serve")) {
+		rc = serve(&v);
+	} else {
+		measure_text(&v);
+		v.dcgm = false; /* OTLP has none */
+		measure_otlp(&v);
 	}
-	qsort(took_ns, TIMES, sizeof(took_ns[0]), compare);
-	printf("%zu samples, %zu bytes, %.2f ms (%.2f at most)\n", samples, bytes,
-	       (double)took_ns[MIDDLE] / 1e6, (double)took_ns[TIMES - 1] / 1e6);
-	measure_otlp(&(struct agent_view){.series = &s,
-					  .state = &state,
-					  .jobs = &jobs,
-					  .causes = &causes,
-					  .notices = &notices,
-					  .host = "host",
-					  .version = "1"});
 	live_series_free(&s);
-	return 0;
+	return rc;
 }
