@@ -10,6 +10,11 @@ version=$("$build/eacgm" --version | awk '{print $2}')
 name=eacgm-$version-x86_64
 stage=$build/$name
 ninja -C "$build" eacgm libeacgm_gpu.so libeacgm_calls.so lab/libfault_cuda.so man >/dev/null
+recording=tests/golden/recordings/v1.eacgm # any one
+if ! why=$("$build/eacgm" report "$recording" --html - 2>&1 >/dev/null); then
+	echo "dist: $build/eacgm makes no page (was npm there? touch web/build.py; make): $why" >&2
+	exit 1
+fi
 for file in "$build/libeacgm_gpu.so" "$build/libeacgm_calls.so" "$build/lab/libfault_cuda.so" "$build/eacgm"; do
 	needs=$(objdump -p "$file" | awk '/NEEDED/{print $2}' | grep -vE '^(libc|libm|libpthread|ld-linux-x86-64)\.so' || true)
 	if [ -n "$needs" ]; then
@@ -42,6 +47,6 @@ for p in libbpf-dev libelf-dev zlib1g-dev libzstd-dev libyaml-dev libjansson-dev
 	[ -f "/usr/share/doc/$p/copyright" ] && cp "/usr/share/doc/$p/copyright" "$stage/licenses/$p"
 done
 page=$build/src/web/web_page.c.p/node_modules # what the page in the binary is made of
-[ ! -f "$page/uplot/LICENSE" ] || cp "$page/uplot/LICENSE" "$stage/licenses/uplot"
+cp "$page/uplot/LICENSE" "$stage/licenses/uplot"
 tar -C "$build" -czf "$build/$name.tar.gz" "$name"
 echo "$build/$name.tar.gz ($(du -h "$build/$name.tar.gz" | cut -f1), needs glibc only, at least ${newest#GLIBC_})"

@@ -24,13 +24,13 @@ class Agent:
     """On the processes of a control group, at a port that is free."""
     numbers = itertools.count(1)
 
-    def __init__(self, t, *options, group=None, env=None, ca=None, token=None):
+    def __init__(self, t, *options, group=None, env=None, ca=None, token=None, eacgm=EACGM):
         """ca: it serves by TLS with a certificate of that; token: what it asks for."""
         self.t, self.ca, self.token = t, ca, token
         self.group = group or make_cgroup(t, "agent")
         self.log = t.path("agent-%d.log" % next(Agent.numbers))
         with open(self.log, "w") as log:
-            self.p = t.start([EACGM, "agent", "--cgroup", self.group,
+            self.p = t.start([eacgm, "agent", "--cgroup", self.group,
                               *(() if "--listen" in options else ("--listen", "127.0.0.1:0")),
                               *options], stdout=log, stderr=log,
                              env=dict(os.environ, **(env or {})))

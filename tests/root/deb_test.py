@@ -9,8 +9,8 @@ import re
 import shutil
 import subprocess
 
-from agents import certificate
-from harness import EACGM, expect, main, skip, test
+from agents import Agent, certificate
+from harness import EACGM, expect, expect_one_line, main, skip, test
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DEPLOY = os.path.join(ROOT, "deploy")
@@ -58,6 +58,12 @@ ls /etc/systemd/system/multi-user.target.wants /etc/systemd/system | grep eacgm 
 made = []
 
 
+def missing_page():
+    """What an eacgm without the page says of itself."""
+    with open(os.path.join(ROOT, "src/web/web_page.h")) as f:
+        return re.search(r'#define WEB_PAGE_MISSING "(.*)"', f.read()).group(1)
+
+
 def package(t):
     if made:
         return made[0]
@@ -67,6 +73,9 @@ def package(t):
     build = os.path.dirname(EACGM)
     if "libasan" in subprocess.run(["objdump", "-p", EACGM], capture_output=True, text=True).stdout:
         skip("a build with sanitizers needs more than glibc")
+    if missing_page() in subprocess.run([EACGM, "report", "/dev/null", "--html", "-"], text=True,
+                                        capture_output=True).stderr:
+        skip("this eacgm was built without the page")
     r = subprocess.run(["sh", "tools/deb.sh", build], cwd=ROOT, capture_output=True, text=True)
     expect(r.returncode == 0, r.stdout + r.stderr)
     made.append(os.path.join(build, os.path.basename(r.stdout.split()[0])))
@@ -103,6 +112,11 @@ def _(t):
     expect(r.status == 0 and r.out == t.run([EACGM, "--version"]).out, r)
     r, ours = t.run([binary, "doctor"]), t.run([EACGM, "doctor"])
     expect(r.status == ours.status and r.out.splitlines()[:3] == ours.out.splitlines()[:3], r)
+    a = Agent(t, eacgm=binary)
+    page, headers = a.get("/", Accept="text/html")
+    a.end()
+    expect("<html" in page and "<script>" in page and headers["Content-Security-Policy"], page)
+    expect("/usr/share/doc/eacgm/licenses/uplot" in names, "the licence of what the page has in it")
     # every key that the file shows, not only those that are on
     with open(os.path.join(root, "etc/eacgm/agent.yaml")) as f:
         text = f.read()
@@ -130,6 +144,25 @@ def catalog(t):
     with open(path, "w") as f:
         f.write("catalog: 1\nlibraries: [libfoo.so]\nprobes: [{id: foo.a, symbols: a}]\n")
     return path
+
+
+@test("of an eacgm without the page no tarball and no package is made, and one line says so")
+def _(t):
+    build = t.path("build")
+    os.mkdir(build)
+    for name, does in (("ninja", "exit 0"), ("eacgm", """case $1 in
+--version) echo eacgm 0 ;;
+*) echo 'eacgm: %s' >&2; exit 1 ;;
+esac""" % missing_page())):
+        path = os.path.join(build, name)
+        with open(path, "w") as f:
+            f.write("#!/bin/sh\n%s\n" % does)
+        os.chmod(path, 0o755)
+    for tool in ("tools/dist.sh", "tools/deb.sh"):
+        r = t.run(["sh", tool, build], cwd=ROOT,
+                  env=dict(os.environ, PATH=build + ":" + os.environ["PATH"]))
+        expect_one_line(r, "dist: ", "makes no page")
+    expect(sorted(os.listdir(build)) == ["eacgm", "ninja"], os.listdir(build))
 
 
 @test("installed, changed, installed again, removed, purged", 120)
