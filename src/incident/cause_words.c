@@ -558,6 +558,11 @@ static void evidence_words(struct cause_found *f, const struct evidence *e)
 	default:
 		break;
 	}
+	if (e->handed_ns > 0 && f->cause >= CAUSE_PCIE && f->cause <= CAUSE_GPU_SLOW)
+		add_text(f,
+			 "calls that hand it work took %.3g us in the mean, usually %.3g: its "
+			 "queue was full",
+			 e->handed_ns / 1e3, e->usual_handed_ns / 1e3);
 	if (e->usual_kernels_n >= 1 && e->kernels_n >= 1 && f->cause >= CAUSE_PCIE &&
 	    f->cause <= CAUSE_GPU_SLOW)
 		add_text(f, "a kernel took %.3g us on average, usually %.3g us",

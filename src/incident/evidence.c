@@ -205,6 +205,8 @@ void evidence_make(struct evidence *ret, struct blame *const *each, const struct
 		       &g.sums.data[g.tracks.data[track[i]].usual_sums]);
 	}
 	evidence_add_own(ret, track, sums, n, &g, s);
+	for (size_t i = 0; i < n; i++)
+		evidence_full_queue(&ret[i]);
 	forget(&g);
 	free(track);
 	free(sums);

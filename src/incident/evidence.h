@@ -62,6 +62,9 @@ struct evidence {
 	uint32_t collecting_frame; /* in which garbage is collected, likewise */
 	double kernels_ns, usual_kernels_ns; /* that the GPU worked for it; of as much work */
 	double kernels_n, usual_kernels_n;
+	/* The mean of calls that hand the GPU work, where they waited for room in its queue. 0:
+	 * they did not. */
+	double handed_ns, usual_handed_ns;
 };
 
 /* Stretches of one thread, in order of time. */

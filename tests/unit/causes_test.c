@@ -482,6 +482,40 @@ static void what_did_not_grow_is_no_evidence(void **state)
 	cause_free(&f);
 }
 
+/* Whoever launches more than the GPU does waits in launches, on the CPU: everything that launches
+ * seems to run slower alike. */
+static void launches_wait_for_room_in_the_queue(void **state)
+{
+	(void)state;
+	part(BLAME_SPREAD, VIA_ITSELF, 1000, 0);
+	called(LAUNCH, 4000, 4000, 1000, 120);
+	evidence_full_queue(&e);
+	assert_int_equal(e.blame.parts.data[0].owner.kind, BLAME_GPU);
+	assert_true(fabs(e.blame.parts.data[0].ns + e.blame.parts.data[1].ns - 1000 * MS) < 1);
+	counts(OTHERS, 1, 0);
+	struct cause_found f = is(CAUSE_GPU_CONTENTION);
+	assert_int_equal(f.runner_up, CAUSE_GPU_SLOW);
+	cause_find(&f, &e);
+	assert_string_equal(
+		f.evidence[f.evidence_len - 1],
+		"calls that hand it work took 250 us in the mean, usually 30: its queue was "
+		"full");
+	cause_free(&f);
+}
+
+/* A slower clock of the CPU is in all alike. */
+static void launches_that_run_slower_wait_for_nothing(void **state)
+{
+	(void)state;
+	part(BLAME_SPREAD, VIA_ITSELF, 1000, 0);
+	called(LAUNCH, 4000, 4000, 240, 120);
+	evidence_full_queue(&e);
+	assert_int_equal(e.blame.parts.len, 1);
+	assert_int_equal(e.blame.parts.data[0].owner.kind, BLAME_SPREAD);
+	counts(OTHERS, 1, 0);
+	is(CAUSE_MEM_BANDWIDTH);
+}
+
 /* Named is who is there alone, or who came as it began; not who went before, was there all the time
  * among several, is on another GPU or of the job. */
 static void who_else_is_on_its_gpu(void **state)
@@ -646,6 +680,8 @@ int main(void)
 		T(a_quota_of_another_cgroup_is_no_cause),
 		T(counters_of_another_host_are_no_cause),
 		T(what_did_not_grow_is_no_evidence),
+		T(launches_wait_for_room_in_the_queue),
+		T(launches_that_run_slower_wait_for_nothing),
 		T(who_else_is_on_its_gpu),
 		T(an_error_of_its_gpu),
 		T(files_of_a_full_cgroup),

@@ -18,11 +18,12 @@
 #include "events/tables.h"
 #include "incident/cause_words.h"
 #include "incident/diagnosis_impl.h"
+#include "incident/evidence_impl.h"
 #include "wire/stalls.h"
 
 #define MS 1e6
 #define S  1000000000ULL
-enum { MM, ADD, ITEM, MALLOC, COPY, PROBES };
+enum { MM, ADD, ITEM, MALLOC, COPY, LAUNCH, PROBES };
 enum { THROTTLED, OTHERS, CLOCK, USED, LIMIT, METRICS };
 
 static struct rec_tables tables;
@@ -56,6 +57,7 @@ static inline int begin(void **state)
 	name_probe(ITEM, "torch", "aten::item", "");
 	name_probe(MALLOC, "cuda", "cudaMalloc", "alloc");
 	name_probe(COPY, "cuda", "cudaMemcpy", "copy");
+	name_probe(LAUNCH, "cuda", "cuLaunchKernel", "launch");
 	name_metric(ENTITY_CGROUP, "throttled_ratio");
 	name_metric(ENTITY_GPU, "other_processes");
 	name_metric(ENTITY_GPU, "sm_clock_mhz");
