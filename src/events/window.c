@@ -258,10 +258,10 @@ static void drop_old(struct row_window *w)
 static void make_room(struct row_window *w, size_t bytes)
 {
 	unsigned old;
-	if (w->packs && w->raw_bytes + bytes > w->raw_most)
-		drop_old(w);
 	while (w->packs && w->raw_bytes + bytes > w->raw_most && pack_oldest(w))
 		;
+	if (w->packs && w->bytes + bytes > w->raw_most + w->raw_most / 2)
+		drop_old(w);
 	while (w->bytes + bytes > w->most_bytes && (old = oldest_kind(w, NULL)) < ROW_KINDS)
 		if (!w->packs || is_old(w, old) || !pack_oldest(w))
 			drop_oldest(w, old);

@@ -18,7 +18,8 @@ struct rec_tables *row_window_tables(struct row_window *w);
 void row_window_bound(struct row_window *w, size_t most_bytes);
 
 /* From now on the oldest blocks are compressed where there is no room for all, or where rows as
- * they are have more than raw_bytes. What ended keep_ns before the newest row goes then instead. */
+ * they are have more than raw_bytes. What ended keep_ns before the newest row goes where there is
+ * no room for it, or where all have half as much again. */
 void row_window_pack(struct row_window *w, size_t raw_bytes, uint64_t keep_ns);
 
 /* Rows of a kind of ROW_BULKS, copied. */

@@ -1,9 +1,9 @@
 /* report_disks.c - which process had which disk do what, of all processes of the host: they share
  * it. How much of a disk's time was used is among the counters. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/human.h"
+#include "base/map64.h"
 #include "report/report_section.h"
 
 enum {
@@ -11,7 +11,7 @@ enum {
 	COLUMN_OF = 2 * COLUMN_SIZE + COLUMN_CALLS + 3 * COLUMN_TIME,
 };
 
-/* Of one process and disk: its rows added up. */
+/* Of one process, by number and name, and disk: its rows added up. */
 struct used {
 	struct m_disk_io sum;
 	bool is_job; /* it is a process of the recording */
@@ -20,6 +20,7 @@ struct used {
 struct state {
 	const struct report *r;
 	VEC(struct used) list; /* whose requests took longest first */
+	struct map64 at;       /* places in it, by disk, process and name */
 };
 
 static void *begin(const struct report *r, struct report_visitors *v)
@@ -34,14 +35,17 @@ static void end(void *state)
 {
 	struct state *s = state;
 	vec_free(&s->list);
+	map64_free(&s->at);
 	free(s);
 }
 
 static struct used *used_of(struct state *s, const struct m_disk_io *row)
 {
-	for (size_t i = 0; i < s->list.len; i++)
-		if (s->list.data[i].sum.disk == row->disk && s->list.data[i].sum.pid == row->pid)
-			return &s->list.data[i];
+	uint32_t parts[] = {row->disk, row->pid, row->comm};
+	uint64_t key = hash_bytes(parts, sizeof(parts)), at;
+	if (map64_get(&s->at, key, &at))
+		return &s->list.data[at];
+	map64_set(&s->at, key, s->list.len);
 	struct used *ret = vec_push(&s->list);
 	*ret = (struct used){.sum = {.disk = row->disk, .pid = row->pid, .comm = row->comm}};
 	return ret;
@@ -49,7 +53,6 @@ static struct used *used_of(struct state *s, const struct m_disk_io *row)
 
 static void add(struct m_disk_io *to, const struct m_disk_io *row)
 {
-	to->comm = row->comm;
 	to->reads += row->reads;
 	to->writes += row->writes;
 	to->flushes += row->flushes;
@@ -93,12 +96,15 @@ static int by_time(const void *a, const void *b)
 	return (of_x < of_y) - (of_x > of_y);
 }
 
-static bool is_job(const struct rec_tables *t, uint32_t pid)
+static void find_job(struct state *s, const struct rec_tables *t)
 {
+	struct map64 pids = {0};
+	uint64_t any;
 	for (size_t i = 0; i < t->processes.len; i++)
-		if (t->processes.data[i].pid == pid)
-			return true;
-	return false;
+		map64_set(&pids, t->processes.data[i].pid, 1);
+	for (size_t i = 0; i < s->list.len; i++)
+		s->list.data[i].is_job = map64_get(&pids, s->list.data[i].sum.pid, &any);
+	map64_free(&pids);
 }
 
 static bool make(const struct report *r, void *state)
@@ -107,8 +113,7 @@ static bool make(const struct report *r, void *state)
 	rows_read(r->source, ROW_DISK_IO, on_rows, s);
 	if (!s->list.len)
 		return false;
-	for (size_t i = 0; i < s->list.len; i++)
-		s->list.data[i].is_job = is_job(r->tables, s->list.data[i].sum.pid);
+	find_job(s, r->tables);
 	qsort(s->list.data, s->list.len, sizeof(*s->list.data), by_time);
 	return true;
 }

@@ -45,7 +45,7 @@ static struct taken *taken_of(struct state *s, const struct m_stall_total *row)
 		if (s->list.data[i].kind == row->kind && s->list.data[i].name == row->name)
 			return &s->list.data[i];
 	struct taken *ret = vec_push(&s->list);
-	*ret = (struct taken){.kind = row->kind, .name = row->name};
+	*ret = (struct taken){.kind = row->kind, .name = row->name, .most_thread = row->thread};
 	return ret;
 }
 
@@ -94,7 +94,7 @@ static const char *kind_name(uint8_t kind)
 
 /* ---- text ---- */
 
-/* "softirq NET_RX, most of it of python3 (4242)" */
+/* "softirq NET_RX, 38 % from thread python3 (4242)": from which most was taken. */
 static void row_text(const struct page *p, const struct taken *t)
 {
 	const struct strtab *strings = &p->r->tables->strings;
@@ -104,9 +104,12 @@ static void row_text(const struct page *p, const struct taken *t)
 	page_ns(p, t->total_ns, COLUMN_TIME);
 	page_ns(p, t->longest_ns, COLUMN_TIME);
 	page_count(p, t->count, COLUMN_CALLS);
-	buf_printf(&b, "%s%s%s, %s of thread %s (%u)", kind_name(t->kind), *name ? " " : "", name,
-		   t->most_ns == t->total_ns ? "all" : "most",
-		   strtab_get(strings, most->comm, NULL), most->tid);
+	buf_printf(&b, "%s%s%s, ", kind_name(t->kind), *name ? " " : "", name);
+	if (t->most_ns == t->total_ns)
+		buf_printf(&b, "all");
+	else
+		buf_printf(&b, "%.0f %%", 100.0 * (double)t->most_ns / (double)t->total_ns);
+	buf_printf(&b, " from thread %s (%u)", strtab_get(strings, most->comm, NULL), most->tid);
 	buf_byte(&b, 0);
 	page_rest(p, (const char *)b.data, COLUMN_OF);
 	buf_free(&b);

@@ -33,6 +33,7 @@
 #define RAISE_MOST_S	10   /* a burst around what happens is on at most so long, */
 #define RAISE_DEBT_S	30   /* and until so much of what may be spent is owed */
 #define RAISE_APART_S	60   /* between the beginnings of two */
+#define ECHO_S		0.5  /* what it cost is told so long after it, eacgm's own time above all */
 #define PAY		0.5  /* of what is left over goes to what they cost */
 
 void budget_open(struct budget *b, double ratio, bool steady)
@@ -119,6 +120,12 @@ static double may_spend(const struct budget *b)
 	return is_limited(b) ? b->ratio * b->job_per_s : INFINITY;
 }
 
+/* Whether some of what a burst around what happened costs is in this period. */
+static bool is_in_cost(const struct budget *b)
+{
+	return b->raised || b->seconds < b->echo_s;
+}
+
 static void look(struct budget *b, const struct budget_seen *seen)
 {
 	double calls_ns = 0;
@@ -133,8 +140,9 @@ static void look(struct budget *b, const struct budget_seen *seen)
 	double share = seen->seconds / (b->seconds + seen->seconds);
 	double slow = 1 - pow(1 - SLOW, seen->seconds / PERIOD_S);
 	b->job_per_s += (seen->job_ns / seen->seconds - b->job_per_s) * fmax(share, slow);
-	follow(&b->fixed_per_s, fmax(seen->cost_ns - calls_ns, 0) / seen->seconds, SLOW,
-	       seen->seconds);
+	if (!is_in_cost(b)) /* eacgm has more to do while all is on */
+		follow(&b->fixed_per_s, fmax(seen->cost_ns - calls_ns, 0) / seen->seconds, SLOW,
+		       seen->seconds);
 	b->seconds += seen->seconds;
 	sum_up(b);
 	end_burst(b);
@@ -171,7 +179,7 @@ static void book(struct budget *b, const struct budget_seen *seen)
 	double kept = b->account_ns * exp(-seen->seconds / FORGET_S);
 	double left = b->ratio * seen->job_ns - seen->cost_ns;
 	double now = kept + left;
-	now += b->raised ? owe(b, now, kept) : -pay_back(b, now, left);
+	now += is_in_cost(b) ? owe(b, now, kept) : -pay_back(b, now, left);
 	b->account_ns = fmax(fmin(now, most), seen->held ? fmin(b->account_ns, 0) : least);
 }
 
@@ -330,7 +338,9 @@ void budget_step(struct budget *b, const struct budget_seen *seen, struct budget
 	if (ret->raised && !b->raised)
 		b->raised_s = b->seconds;
 	b->raised |= ret->raised;
-	ret->moved = !ret->raised && decide(b, seen->held);
+	if (b->raised)
+		b->echo_s = b->seconds + ECHO_S;
+	ret->moved = !is_in_cost(b) && decide(b, seen->held);
 	bool on = ret->raised || (!ret->moved && burst(b));
 	if (b->bursts_on && !on)
 		b->rest_s = 0;

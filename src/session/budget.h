@@ -77,6 +77,7 @@ struct budget {
 	bool bursts_on;
 	bool raised;	 /* the burst is one around what happened, until it is gone */
 	double raised_s; /* when the last of them began */
+	double echo_s;	 /* until then some of what it cost is still to come */
 	double owed_ns;	 /* what they cost beyond the budget, as far as it is not paid */
 };
 

@@ -31,10 +31,17 @@ void live_arrivals_comm(struct live_arrivals *a, const struct m_comm *row)
 {
 	struct live_rank *r = rank_of(a, row->pid, row->handle);
 	bool same = r && r->start_ns == row->start_ns;
+	if (row->end_ns && !same) /* of one that another has taken the place of */
+		return;
 	if (r) /* else another lies where it was */
 		r->gone |= row->end_ns || !same;
-	if (same || row->end_ns || !row->hash || a->ended || a->ranks.len >= ARRIVALS_RANKS)
+	if (same || !row->hash || a->ended)
 		return;
+	if (a->ranks.len >= ARRIVALS_RANKS) { /* without all ranks nobody knows who was last */
+		map64_set(&a->left_out, row->hash, 1);
+		a->ended = a->left_out.len > ARRIVALS_LEFT_OUT;
+		return;
+	}
 	map64_set(&a->rank_of, key_of(row->pid, row->handle), a->ranks.len);
 	*vec_push(&a->ranks) = (struct live_rank){.pid = row->pid,
 						  .hash = row->hash,
@@ -58,7 +65,7 @@ static bool is_there(const struct live_arrivals *a, uint64_t hash)
 
 void live_arrivals_forget(struct live_arrivals *a)
 {
-	struct live_arrivals next = {.ended = a->ended};
+	struct live_arrivals next = {.ended = a->ended, .left_out = a->left_out};
 	size_t gone = 0;
 	for (size_t i = 0; i < a->ranks.len; i++)
 		gone += a->ranks.data[i].gone;
@@ -102,12 +109,18 @@ static bool all_entered(const struct live_arrivals *a, uint64_t hash, uint64_t s
 	return n > 1;
 }
 
+static bool is_left_out(const struct live_arrivals *a, uint64_t hash)
+{
+	uint64_t any;
+	return map64_get(&a->left_out, hash, &any);
+}
+
 void live_arrivals_enter(struct live_arrivals *a, const struct live_arrival *in,
 			 void (*told)(void *ctx, uint64_t what, uint64_t ahead_ns), void *ctx)
 {
 	struct live_rank *of = rank_of(a, in->pid, in->handle);
 	uint64_t last_ns;
-	if (a->ended || !of || in->end_ns < of->start_ns)
+	if (a->ended || !of || in->end_ns < of->start_ns || is_left_out(a, of->hash))
 		return;
 	if (!of->ring)
 		of->ring = xcalloc(ARRIVALS_WINDOW, sizeof(*of->ring));
@@ -129,4 +142,5 @@ void live_arrivals_free(struct live_arrivals *a)
 		free(a->ranks.data[i].ring);
 	vec_free(&a->ranks);
 	map64_free(&a->rank_of);
+	map64_free(&a->left_out);
 }

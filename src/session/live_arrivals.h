@@ -14,8 +14,9 @@
 #include "base/map64.h"
 #include "events/rows.h"
 
-#define ARRIVALS_RANKS	256 /* of all communicators; more are not compared */
-#define ARRIVALS_WINDOW 256 /* collectives that ranks may be apart */
+#define ARRIVALS_RANKS	  256  /* of all communicators; those of more ranks are not compared */
+#define ARRIVALS_LEFT_OUT 4096 /* of these; when there are more nothing is compared any more */
+#define ARRIVALS_WINDOW	  256  /* collectives that ranks may be apart */
 
 struct live_rank;
 
@@ -23,7 +24,8 @@ struct live_arrivals {
 	bool ended; /* nothing is compared any more */
 	/* the rest is its own */
 	VEC(struct live_rank) ranks;
-	struct map64 rank_of; /* by process and handle: place */
+	struct map64 rank_of;  /* by process and handle: place */
+	struct map64 left_out; /* hashes of communicators that a rank found no room of */
 };
 
 struct live_arrival {

@@ -283,11 +283,13 @@ static bool note_raised(struct session *s, bool raised)
 	b->raised = raised;
 	buf_printf(&text, "%.1f s: ", (double)(now_ns - s->start_ns) / SECOND_NS);
 	if (raised) {
-		buf_printf(&text, "all that is on in bursts is on, around what is frozen");
+		buf_printf(&text,
+			   "all functions are traced for some seconds: a file is being frozen");
 		b->raised_ns = now_ns;
 	} else {
-		buf_printf(&text, "in bursts again after %.1f s, which are paid by fewer bursts",
-			   (double)(now_ns - b->raised_ns) / SECOND_NS);
+		buf_printf(&text, "in bursts again after %.1f s%s",
+			   (double)(now_ns - b->raised_ns) / SECOND_NS,
+			   b->b.owed_ns > 0 ? ", which fewer bursts pay for" : "");
 	}
 	say_and_note(s, &text);
 	return true;

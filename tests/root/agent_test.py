@@ -425,7 +425,7 @@ def _(t):
                (whole[0][0] - at) / 1e9, (whole[-1][0] - at) / 1e9, (ends - at) / 1e9, a.said()))
     print("# all calls from %.2f to %.2f s after it" % (
         (whole[0][0] - at) / 1e9, (whole[-1][0] - at) / 1e9))
-    begins = "all that is on in bursts is on, around what is frozen"
+    begins = "all functions are traced for some seconds: a file is being frozen"
     expect(begins in a.said() and [n for n in rows if n["type"] == "note" and
                                    begins in n["reason"]], a.said())
     t.wait_for(lambda: "in bursts again after" in a.said(), a.said)

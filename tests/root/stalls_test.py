@@ -165,7 +165,7 @@ def _(t):
     expect(got == {key: ns for key, ns in summed.items() if key in got} and
            sum(got.values()) == sum(summed.values()), "%r, in rows %r" % (got, summed))
     text = t.run([EACGM, "report", rec.path, "--section", "stalls"]).out
-    expect("softirq NET_RX, all of thread python3 (" in text, text)
+    expect("softirq NET_RX, all from thread python3 (" in text, text)
     span = max(row["until_ns"] - row["since_ns"] for row in totals.values())
     expect(sum(row["total_ns"] for row in totals.values()) <= span, "%r" % totals)
 

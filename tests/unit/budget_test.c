@@ -27,8 +27,10 @@ struct sim {
 	struct budget b;
 	double per_s[PROBES]; /* calls, while the job is not slowed */
 	double own_per_s;     /* ns of cost that no probe saves */
-	double noise;	      /* calls of a period vary by this share */
-	double off_s;	      /* a burst that ends goes on costing for so long */
+	double raised_own_per_s,
+		late_own_ns[3]; /* likewise while all is on, told two periods late */
+	double noise;		/* calls of a period vary by this share */
+	double off_s;		/* a burst that ends goes on costing for so long */
 	bool held, raised;
 	bool on;		/* bursts are */
 	double on_s, longest_s; /* for how long; a burst of the run */
@@ -86,7 +88,10 @@ static void period(struct sim *s, double tail_s)
 	double slowed = 1 / (1 + want_ns / (TICK_S * 1e9));
 	for (size_t i = 0; i < PROBES; i++)
 		s->b.probes.data[i].calls *= slowed;
-	cost_ns += want_ns * slowed;
+	cost_ns += want_ns * slowed + s->late_own_ns[0];
+	s->late_own_ns[0] = s->late_own_ns[1];
+	s->late_own_ns[1] = s->late_own_ns[2];
+	s->late_own_ns[2] = s->on && s->raised ? s->raised_own_per_s * TICK_S : 0;
 	s->job_ns[s->n] = TICK_S * 1e9;
 	s->cost_ns[s->n++] = cost_ns;
 }
@@ -337,6 +342,28 @@ static void is_raised(void **state)
 	budget_close(&s.b);
 }
 
+/* eacgm takes much by itself meanwhile, which is told late: nobody is turned down for that. */
+static void what_it_takes_itself_while_raised_stays_on_no_probe(void **state)
+{
+	(void)state;
+	struct sim s;
+	sim_open(&s, 0.02);
+	load(&s, 70000);
+	run(&s, 20);
+	unsigned downs = s.downs;
+	size_t down = in_bursts(&s, BUDGET_OPERATORS);
+	s.raised_own_per_s = 1e9 * 0.1;
+	s.raised = true;
+	run(&s, 5);
+	s.raised = false;
+	run(&s, 20);
+	ok(s.downs == downs && in_bursts(&s, BUDGET_OPERATORS) == down,
+	   "nobody is turned down: %u, %u before", s.downs, downs);
+	ok(s.b.fixed_per_s < 1e9 * 0.001, "nor is it taken for what stays: %.4f of a core",
+	   s.b.fixed_per_s / 1e9);
+	budget_close(&s.b);
+}
+
 static void is_raised_for_ten_seconds_at_most(void **state)
 {
 	(void)state;
@@ -483,6 +510,7 @@ int main(void)
 		cmocka_unit_test(is_steady),
 		cmocka_unit_test(is_held),
 		cmocka_unit_test(is_raised),
+		cmocka_unit_test(what_it_takes_itself_while_raised_stays_on_no_probe),
 		cmocka_unit_test(is_raised_as_it_can_be_paid),
 		cmocka_unit_test(nothing_to_raise),
 		cmocka_unit_test(is_raised_for_ten_seconds_at_most),

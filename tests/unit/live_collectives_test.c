@@ -202,6 +202,65 @@ static void ranks_that_are_known_later_count_for_all_calls(void **unused)
 }
 
 /* A communicator may lie where another one was. */
+static void count_told(void *ctx, uint64_t what, uint64_t ahead_ns)
+{
+	(void)what;
+	(void)ahead_ns;
+	++*(unsigned *)ctx;
+}
+
+static void rank(struct live_arrivals *a, uint32_t pid, uint64_t hash, uint64_t start_ns,
+		 uint64_t end_ns)
+{
+	live_arrivals_comm(a, &(struct m_comm){.pid = pid,
+					       .handle = 0xabc,
+					       .hash = hash,
+					       .start_ns = start_ns,
+					       .end_ns = end_ns});
+}
+
+static void enters(struct live_arrivals *a, uint32_t pid, unsigned *told)
+{
+	live_arrivals_enter(
+		a,
+		&(struct live_arrival){.pid = pid, .handle = 0xabc, .start_ns = 90, .end_ns = 99},
+		count_told, told);
+}
+
+/* Who was last of some of its ranks says nothing. */
+static void a_communicator_of_more_ranks_than_there_is_room_for(void **unused)
+{
+	struct live_arrivals a = {0};
+	unsigned told = 0;
+	(void)unused;
+	for (uint32_t pid = 0; pid < ARRIVALS_RANKS - 2; pid++)
+		rank(&a, 1000 + pid, 1, 5, 0);
+	for (uint32_t pid = 7; pid < 10; pid++)
+		rank(&a, pid, 2, 5, 0);
+	enters(&a, 7, &told);
+	enters(&a, 8, &told);
+	assert_int_equal(told, 0);
+	live_arrivals_free(&a);
+}
+
+/* Of the one before that is told after the one that is there now. */
+static void the_end_of_another_at_its_handle(void **unused)
+{
+	struct live_arrivals a = {0};
+	unsigned told = 0;
+	(void)unused;
+	for (uint32_t pid = 7; pid < 9; pid++) {
+		rank(&a, pid, 1, 5, 0);
+		rank(&a, pid, 2, 50, 0);
+		rank(&a, pid, 1, 5, 40);
+	}
+	live_arrivals_forget(&a);
+	enters(&a, 7, &told);
+	enters(&a, 8, &told);
+	assert_int_equal(told, 2);
+	live_arrivals_free(&a);
+}
+
 static void a_handle_is_used_again(void **unused)
 {
 	(void)unused;
@@ -386,6 +445,8 @@ int main(void)
 		TEST(sizes_and_bus_bytes_are_those_of_nccl_tests),
 		TEST(ranks_that_are_known_later_count_for_all_calls),
 		TEST(a_handle_is_used_again),
+		TEST(the_end_of_another_at_its_handle),
+		TEST(a_communicator_of_more_ranks_than_there_is_room_for),
 		TEST(many_communicators_are_others),
 		TEST(what_has_ended_goes),
 		TEST(ranks_come_before_the_last),
