@@ -9,7 +9,7 @@ BUILD_PACKAGES = build-essential g++ clang bpftool libbpf-dev libelf-dev zlib1g-
 	libyaml-dev libjansson-dev libcapstone-dev libprotobuf-c-dev protobuf-c-compiler libcsv-dev libcap-dev libseccomp-dev libevent-dev libssl-dev libsqlite3-dev libnghttp2-dev \
 	meson ninja-build pkg-config python3 $(PAGE_PACKAGES)
 TEST_PACKAGES = libcmocka-dev openssl libdw-dev libdebuginfod1 protobuf-compiler util-linux
-TRACED_PACKAGES = python3-greenlet python3-h2 python3-torch prometheus
+TRACED_PACKAGES = python3-greenlet python3-h2 python3-torch
 LINT_PACKAGES = clang-format clang-tidy cppcheck libclang-rt-14-dev
 
 .PHONY: all setup setup-test setup-tests-built setup-traced tests-built setup-lint setup-kernels test demo dist deb format lint fuzz fuzz-campaign sanitize \
@@ -23,15 +23,13 @@ $(BUILD)/build.ninja:
 		{ echo "build tools are missing: run 'make setup' first"; exit 1; }
 	PATH="$$PATH:/usr/sbin" meson setup $(BUILD)
 
-# $(1): packages; installs the missing ones only, so that it is quick when all are there. $(2): a
-# script that does it, in place of apt-get
+# $(1): packages; installs the missing ones only, so that it is quick when all are there
 define install
 	@missing=""; for p in $(1); do \
 		dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
 		echo "installing:$$missing"; \
-		$(if $(2),$(SUDO) sh $(2) $$missing,$(APT) update -q && \
-			$(APT) install -y -q --no-install-recommends $$missing); \
+		$(APT) update -q && $(APT) install -y -q --no-install-recommends $$missing; \
 	fi
 endef
 
@@ -44,9 +42,10 @@ setup-test: setup-traced
 setup-tests-built: setup
 	$(call install,$(TEST_PACKAGES))
 
-# Prometheus's service is not wanted: tests run it themselves.
+# Prometheus is unpacked, not installed: its service is not wanted, and one that is there is left alone.
 setup-traced: setup-tests-built
-	$(call install,$(TRACED_PACKAGES),tools/install_stopped.sh)
+	$(call install,$(TRACED_PACKAGES))
+	@[ -x $(BUILD)/prometheus/usr/bin/prometheus ] || sh tools/unpack.sh prometheus $(BUILD)/prometheus
 
 tests-built: setup-tests-built
 	$(MAKE) all

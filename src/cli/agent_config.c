@@ -366,22 +366,23 @@ static const char *name_in(const struct known *k, const char *group)
 static void fail_unknown(struct reader *r, yaml_mark_t m, const char *group, const char *name)
 {
 	const char *names[KNOWN];
-	char list[300] = "";
-	size_t n = 0, len = 0;
+	struct buf list = {0};
+	size_t n = 0;
 	for (size_t i = 0; i < KNOWN; i++) {
 		const char *other = name_in(&known[i], group);
 		if (!other)
 			continue;
 		names[n++] = other;
-		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", len ? ", " : "",
-					other);
+		buf_printf(&list, "%s%s", list.len ? ", " : "", other);
 	}
 	char *key = xasprintf("%s%s%.48s", group, *group ? "." : "", name);
 	const char *meant = closest_name(name, names, n);
 	if (meant)
 		fail(r, m, key, "unknown key, did you mean '%s'?", meant);
 	else
-		fail(r, m, key, "unknown key (known: %s)", list);
+		fail(r, m, key, "unknown key (known: %.*s)", (int)list.len,
+		     (const char *)list.data);
+	buf_free(&list);
 	free(key);
 }
 

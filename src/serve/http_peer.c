@@ -73,10 +73,13 @@ static bool ask(const struct question *q, struct inet_diag_msg *ret)
 	return true;
 }
 
-/* Where there is none of these addresses the kernel may answer with one that listens. */
+/* Where there is none of these addresses the kernel may answer with one that listens; one that is
+ * about to connect may have those of another, which is bound to a device. */
 static bool is_asked_for(const struct inet_diag_msg *m, const struct inet_diag_sockid *of)
 {
-	return m->idiag_state != TCP_LISTEN && m->id.idiag_sport == of->idiag_sport &&
+	bool connected = m->idiag_state == TCP_ESTABLISHED || m->idiag_state == TCP_FIN_WAIT1 ||
+			 m->idiag_state == TCP_FIN_WAIT2;
+	return connected && m->id.idiag_sport == of->idiag_sport &&
 	       m->id.idiag_dport == of->idiag_dport &&
 	       !memcmp(m->id.idiag_src, of->idiag_src, sizeof(of->idiag_src)) &&
 	       !memcmp(m->id.idiag_dst, of->idiag_dst, sizeof(of->idiag_dst));

@@ -130,7 +130,7 @@ def _(t):
 @test("without a token root alone may freeze, and no page of a browser", 90)
 def _(t):
     cert, key = certificate(t, "localhost")
-    no = 403, "only root may: for others set a token (eacgm agent --token-file FILE)\n"
+    no = 403, "only root and the agent's own user may: for others set a token (eacgm agent --token-file FILE)\n"
     options = ("--budget", "100%", "--layers", "user", *probes(PUSH), "--freeze", t.path("freezes"),
                "--freeze-after", "100ms")
     a = Agent(t, *options)

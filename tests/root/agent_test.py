@@ -14,6 +14,7 @@ import time
 import urllib.error
 import urllib.request
 
+import prometheus
 from agents import Agent, rows_of, start_in
 from cgroups import make_cgroup
 from gpu import fake_nvml
@@ -304,9 +305,9 @@ def _(t):
 
 @test("promtool has nothing to say against it")
 def _(t):
-    promtool = shutil.which("promtool")
+    promtool = prometheus.find("promtool")
     if not promtool:
-        skip("promtool (Debian's prometheus) is not installed")
+        skip("there is no promtool (Debian's package prometheus)")
     a = Agent(t, "--budget", "100%", "--layers", "user,gpu", *probes(PUSH),
               env=fake_nvml(t, "count 1\n"))
     start_in(t, a.group, target("calls"), "threads", "10", "1").wait(20)

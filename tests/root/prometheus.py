@@ -17,8 +17,12 @@ scrape_configs:
 """
 
 
-def find():
-    return shutil.which("prometheus")
+UNPACKED = os.path.join(os.environ.get("EACGM_BUILD", ""), "prometheus/usr/bin")
+
+
+def find(program="prometheus"):
+    """Of the package that tools/unpack.sh has unpacked into the build folder, else one of PATH."""
+    return shutil.which(program, path=UNPACKED) or shutil.which(program)
 
 
 class Prometheus:
