@@ -97,17 +97,25 @@ struct {
 	__type(value, struct socket_owner);
 } socket_owners SEC(".maps");
 
-/* Where NCCL listens. An entry is replaced when the port is listened at again. */
+/* Of an owner: it is who listens there; who has accepted the connection was not seen yet. */
+#define OWNER_LISTENS 0x80000000U
+
+/* Where targets listen. An entry is replaced when the port is listened at again. */
 struct socket_port {
 	__u32 netns;
 	__u32 port;
+};
+struct listener {
+	__u32 tgid;
+	__u32 flags; /* enum socket_flags */
+	char thread[16];
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
 	__type(key, struct socket_port);
-	__type(value, __u8);
-} nccl_ports SEC(".maps");
+	__type(value, struct listener);
+} listeners SEC(".maps");
 
 static __always_inline void read_addresses(struct rec_socket *r, struct sock *sk)
 {
@@ -143,7 +151,7 @@ static __always_inline void read_socket(struct rec_socket *r, struct sock *sk,
 	__builtin_memset(r, 0, sizeof(*r));
 	r->kind = REC_SOCKET;
 	r->family = BPF_CORE_READ(sk, __sk_common.skc_family);
-	r->flags = owner->flags;
+	r->flags = owner->flags & ~OWNER_LISTENS;
 	r->tgid = owner->tgid;
 	r->socket = (__u64)sk;
 	r->time_ns = bpf_ktime_get_ns();
@@ -188,7 +196,18 @@ static __always_inline struct socket_port port_of(struct sock *sk)
 static __always_inline __u32 flags_of_accepted(struct sock *sk)
 {
 	struct socket_port port = port_of(sk);
-	return bpf_map_lookup_elem(&nccl_ports, &port) ? SOCKET_NCCL : 0;
+	struct listener *l = bpf_map_lookup_elem(&listeners, &port);
+	return l ? l->flags : 0;
+}
+
+/* A socket that a process has, and others may: it listened before it was traced, or has it by
+ * fork. */
+static __always_inline void know_listener(struct task_struct *task, struct sock *sk)
+{
+	struct socket_port port = port_of(sk);
+	struct listener known = {.tgid = BPF_CORE_READ(task, tgid), .flags = flags_of_accepted(sk)};
+	BPF_CORE_READ_STR_INTO(&known.thread, task, comm);
+	bpf_map_update_elem(&listeners, &port, &known, BPF_ANY);
 }
 
 /* Writes struct rec_socket for each connection of a process. */
@@ -204,6 +223,8 @@ int connections(struct bpf_iter__task_file *ctx)
 	if (!sk || !is_tcp(sk))
 		return 0;
 	__u8 state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	if (state == TCP_LISTEN)
+		know_listener(task, sk);
 	if (!is_connected(state))
 		return 0;
 	__u64 key = (__u64)sk;
@@ -213,6 +234,10 @@ int connections(struct bpf_iter__task_file *ctx)
 	};
 	bpf_map_update_elem(&socket_owners, &key, &unknown, BPF_NOEXIST);
 	struct socket_owner *owner = bpf_map_lookup_elem(&socket_owners, &key);
+	if (owner && owner->flags & OWNER_LISTENS) {
+		owner->tgid = unknown.tgid;
+		owner->flags &= ~OWNER_LISTENS;
+	}
 	struct rec_socket r;
 	read_socket(&r, sk, owner ? owner : &unknown);
 	r.state = state;
@@ -220,30 +245,42 @@ int connections(struct bpf_iter__task_file *ctx)
 	return 0;
 }
 
-static __always_inline void own_socket(struct sock *sk, bool is_accepted)
+static __always_inline void own_connecting(struct sock *sk)
 {
 	struct socket_owner owner = {.tgid = bpf_get_current_pid_tgid() >> 32};
 	__u64 key = (__u64)sk;
 	if (!is_target(owner.tgid))
 		return;
-	if (is_accepted)
-		owner.flags = flags_of_accepted(sk);
-	else
-		owner.flags = is_called_by_nccl() ? SOCKET_NCCL : 0;
+	owner.flags = is_called_by_nccl() ? SOCKET_NCCL : 0;
 	bpf_get_current_comm(owner.opener, sizeof(owner.opener));
 	bpf_map_update_elem(&socket_owners, &key, &owner, BPF_ANY);
+}
+
+/* The peer has connected, in an interrupt as a rule. accept(2) has no tracepoint: the connection is
+ * that of who listens, until it is seen in another process. */
+static __always_inline void own_accepted(struct sock *sk)
+{
+	struct socket_port port = port_of(sk);
+	struct listener *l = bpf_map_lookup_elem(&listeners, &port);
+	__u64 key = (__u64)sk;
+	if (!l)
+		return;
+	struct socket_owner owner = {.tgid = l->tgid, .flags = l->flags | OWNER_LISTENS};
+	__builtin_memcpy(owner.opener, l->thread, sizeof(owner.opener));
+	bpf_map_update_elem(&socket_owners, &key, &owner, BPF_NOEXIST);
 }
 
 static __always_inline void keep_port(struct sock *sk)
 {
 	struct socket_port port = port_of(sk);
-	__u8 one = 1;
-	if (!is_target(bpf_get_current_pid_tgid() >> 32))
+	struct listener l = {.tgid = bpf_get_current_pid_tgid() >> 32};
+	if (!is_target(l.tgid)) {
+		bpf_map_delete_elem(&listeners, &port); /* it was a target's before */
 		return;
-	if (is_called_by_nccl())
-		bpf_map_update_elem(&nccl_ports, &port, &one, BPF_ANY);
-	else
-		bpf_map_delete_elem(&nccl_ports, &port);
+	}
+	l.flags = is_called_by_nccl() ? SOCKET_NCCL : 0;
+	bpf_get_current_comm(l.thread, sizeof(l.thread));
+	bpf_map_update_elem(&listeners, &port, &l, BPF_ANY);
 }
 
 static __always_inline void emit_socket(struct sock *sk, const struct socket_owner *owner,
@@ -259,14 +296,19 @@ static __always_inline void emit_socket(struct sock *sk, const struct socket_own
 	control_submit(r, false);
 }
 
-/* From connect(2) to the end. Between the states of closing all is told anew: the last, which
- * comes when the peer has answered, may be long after. */
+/* From connect(2), or from when the peer has connected, to the end. Between the states of closing
+ * all is told anew: the last, which comes when the peer has answered, may be long after. */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_socket_state, struct sock *sk, int before, int state)
 {
 	if (state == TCP_SYN_SENT) { /* in connect(2) */
 		if (is_tcp(sk))
-			own_socket(sk, false);
+			own_connecting(sk);
+		return 0;
+	}
+	if (before == TCP_SYN_RECV && state == TCP_ESTABLISHED) {
+		if (is_tcp(sk))
+			own_accepted(sk);
 		return 0;
 	}
 	if (state == TCP_LISTEN) { /* in listen(2) */
@@ -282,14 +324,5 @@ int BPF_PROG(on_socket_state, struct sock *sk, int before, int state)
 		emit_socket(sk, owner, state);
 	if (state == TCP_CLOSE)
 		bpf_map_delete_elem(&socket_owners, &key);
-	return 0;
-}
-
-/* In accept(2), before it returns the connection. */
-SEC("kretprobe/inet_csk_accept")
-int BPF_KRETPROBE(on_accept, struct sock *sk)
-{
-	if (sk && is_tcp(sk))
-		own_socket(sk, true);
 	return 0;
 }

@@ -2,8 +2,8 @@
  *
  * Those are NCCL's that its code connected, that were accepted where its code listens, that a
  * thread opened whose name begins with "NCCL" (NCCL_SET_THREAD_NAME=1), and their other ends.
- * Where the opener of both ends is unknown (they were there before tracing, or the kernel has no
- * kprobes), a connection between two processes that have communicators may be NCCL's. */
+ * Where the opener of both ends is unknown (they were there before tracing), a connection between
+ * two processes that have communicators may be NCCL's. */
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* sockets.c - TCP connections of targets: asks the kernel for those of a process, and attaches
- * the two programs that tell of opening and closing. What they mean is src/collect's. */
+ * the program that tells of opening and closing. What they mean is src/collect's. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,28 +10,23 @@ void sockets_choose(struct tracer *t)
 {
 	bpf_program__set_autoload(t->bpf->progs.connections, t->opts.sockets);
 	bpf_program__set_autoload(t->bpf->progs.on_socket_state, t->opts.sockets);
-	bpf_program__set_autoload(t->bpf->progs.on_accept, t->opts.sockets);
 }
 
 int tracer_watch_sockets(struct tracer *t, struct err *e)
 {
 	if (!t->opts.sockets)
 		return 0;
-	t->socket_links[0] = bpf_program__attach(t->bpf->progs.on_socket_state);
-	if (!t->socket_links[0])
+	t->socket_link = bpf_program__attach(t->bpf->progs.on_socket_state);
+	if (!t->socket_link)
 		return err_set(e, errno, "what connections move last is not known: %s",
 			       strerror(errno));
-	/* without kprobes it is not known who accepts */
-	t->socket_links[1] = bpf_program__attach(t->bpf->progs.on_accept);
 	return 0;
 }
 
 void sockets_unwatch(struct tracer *t)
 {
-	for (size_t i = 0; i < 2; i++) {
-		bpf_link__destroy(t->socket_links[i]);
-		t->socket_links[i] = NULL;
-	}
+	bpf_link__destroy(t->socket_link);
+	t->socket_link = NULL;
 }
 
 struct socket_visit {

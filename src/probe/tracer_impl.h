@@ -79,7 +79,7 @@ struct tracer {
 	struct bpf_link *task_links[3];
 	bool xid_known; /* the driver's tracepoint is there */
 	struct bpf_link *xid_link;
-	struct bpf_link *socket_links[2];
+	struct bpf_link *socket_link;
 	struct heart *heart;
 	struct disk_reader *disk_reader;
 	struct unwinder *unwinder;  /* NULL: no stacks are taken */
