@@ -45,6 +45,8 @@ struct thread_waits {
 	__u32 waker_tgid;
 	__u32 waker_tid;
 	__s32 syscall;
+	__u32 cpu;	  /* that it left last, plus one; 0 = none yet */
+	__u32 migrations; /* that were not told yet */
 	__u8 reason;
 	bool held;  /* by bpf/hold.h, which counts that itself */
 	bool ended; /* its last sums are told: a task may be there until its parent asks for it */
@@ -324,6 +326,8 @@ __noinline int fill_sums(struct rec_wait_sums *r, struct thread_waits *w, __u64 
 	__builtin_memset(r, 0, sizeof(*r));
 	r->kind = REC_WAIT_SUMS;
 	r->last = last;
+	r->migrations = w->migrations < 0xffff ? w->migrations : 0xffff;
+	w->migrations -= r->migrations;
 	r->since_ns = w->since_ns;
 	r->until_ns = now_ns;
 	__builtin_memcpy(r->sums, w->sums, sizeof(r->sums));
@@ -442,6 +446,14 @@ static __always_inline void waits_last_rival(struct thread_waits *w, struct task
 		waits_rival(w, last);
 }
 
+/* A thread leaves this CPU: whether it had left another one the last time. */
+static __always_inline void waits_leave_cpu(struct thread_waits *w)
+{
+	__u32 cpu = bpf_get_smp_processor_id() + 1;
+	w->migrations += w->cpu && w->cpu != cpu;
+	w->cpu = cpu;
+}
+
 /* It may be packets that it waits for. */
 static __always_inline bool for_data(const struct thread_waits *w)
 {
@@ -483,6 +495,7 @@ static __always_inline bool waits_switch(struct task_struct *prev, struct task_s
 		out = waits_new(prev, now_ns);
 	if (!out)
 		return in;
+	waits_leave_cpu(out);
 	if (state & TASK_DEAD) {
 		waits_missed(out, prev, now_ns);
 		sums_put(prev, out, now_ns, true);

@@ -120,9 +120,9 @@ struct wait_sum {
 };
 
 struct rec_wait_sums {
-	__u8 kind; /* REC_WAIT_SUMS */
-	__u8 last; /* the thread, or tracing, ends */
-	__u8 pad[2];
+	__u8 kind;	  /* REC_WAIT_SUMS */
+	__u8 last;	  /* the thread, or tracing, ends */
+	__u16 migrations; /* how often it came to another CPU, since that was told last */
 	__u32 tgid;
 	__u32 tid;
 	__u32 cpus;	/* that the thread may run on; 0 = not known */

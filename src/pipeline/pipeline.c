@@ -327,8 +327,8 @@ static void take_note(struct pipeline *p, const struct message *m)
 	emit_note(p, &row);
 }
 
-static void put_counter(struct pipeline *p, uint64_t time_ns, const struct entity *of,
-			const char *name, double value)
+void pipeline_put_counter(struct pipeline *p, uint64_t time_ns, const struct entity *of,
+			  const char *name, double value)
 {
 	struct m_counter row = {time_ns, pipeline_metric(p, of, name, time_ns), value};
 	emit_counter(p, &row);
@@ -337,14 +337,14 @@ static void put_counter(struct pipeline *p, uint64_t time_ns, const struct entit
 static void take_counter(struct pipeline *p, struct message *m)
 {
 	m->entity.label = m->a;
-	put_counter(p, m->start_ns, &m->entity, m->b, m->value);
+	pipeline_put_counter(p, m->start_ns, &m->entity, m->b, m->value);
 }
 
 /* The programs tell it of every target; of those that are no jobs nobody asks. */
 static void take_fixed_work(struct pipeline *p, const struct message *m)
 {
 	if (pipeline_is_job(p, m->entity.pid))
-		put_counter(p, m->start_ns, &m->entity, "fixed_work_ns", m->value);
+		pipeline_put_counter(p, m->start_ns, &m->entity, "fixed_work_ns", m->value);
 }
 
 uint64_t pipeline_enum_key(uint32_t type, uint64_t value)
@@ -512,7 +512,8 @@ void pipeline_loss(struct pipeline *p, const char *cause, uint32_t cpu, uint64_t
 
 static void put_lost_calls(struct pipeline *p, uint64_t time_ns, uint64_t total)
 {
-	put_counter(p, time_ns, &ENTITY_NAMED(ENTITY_EACGM, ""), "lost_calls", (double)total);
+	pipeline_put_counter(p, time_ns, &ENTITY_NAMED(ENTITY_EACGM, ""), "lost_calls",
+			     (double)total);
 }
 
 void pipeline_lost_calls(struct pipeline *p, uint64_t time_ns, uint64_t total)

@@ -84,7 +84,8 @@ struct known_process {
 	uint32_t generation;	 /* raised by exec */
 	uint64_t exec_ns;	 /* the last exec, 0 = none seen */
 	uint64_t cpu_before_ns;	 /* CPU time from before it was known */
-	struct map64 sent;	 /* hashes of the mappings that are in the recording */
+	uint64_t migrations, migrations_told, migrations_ns; /* waits.c; when they were told */
+	struct map64 sent; /* hashes of the mappings that are in the recording */
 	VEC(struct known_tid) tids;
 	size_t tids_next; /* so many: those that have ended are looked for */
 };
@@ -290,6 +291,9 @@ struct metrics *metrics_new(void);
 void metrics_free(struct metrics *ms);
 uint32_t pipeline_metric(struct pipeline *p, const struct entity *of, const char *name,
 			 uint64_t time_ns);
+/* A row of it. */
+void pipeline_put_counter(struct pipeline *p, uint64_t time_ns, const struct entity *of,
+			  const char *name, double value);
 
 /* forget.c: what ended processes and threads had. later: from now on it has ended; parts: its
  * mappings and threads; replaced: all of it, where nothing is kept. */

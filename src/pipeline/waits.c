@@ -5,6 +5,8 @@
 
 #include "pipeline/stacks.h"
 
+#define MIGRATIONS_NS 1000000000ULL /* a row of a process so often */
+
 struct wait_rule {
 	const char *start; /* of the function's name, or of the library's */
 	enum wait_reason reason;
@@ -177,12 +179,29 @@ static bool is_news(struct pipeline *p, uint32_t thread, const struct rec_wait_s
 	return true;
 }
 
+/* Of all its threads. Each tells what it has not told before, about once a second: the sum is told
+ * as often, and when one tells for the last time. */
+static void add_migrations(struct pipeline *p, const struct rec_wait_sums *r)
+{
+	struct known_process *k = pipeline_process_of(p, r->tgid);
+	bool is_due = !k->migrations_ns || r->until_ns >= k->migrations_ns + MIGRATIONS_NS;
+	k->migrations += r->migrations;
+	if (!is_due && !(r->last && k->migrations != k->migrations_told))
+		return;
+	if (r->until_ns > k->migrations_ns) /* rings are not read in the order of time */
+		k->migrations_ns = r->until_ns;
+	k->migrations_told = k->migrations;
+	pipeline_put_counter(p, k->migrations_ns, &ENTITY_OF_PID(r->tgid), "migrations",
+			     (double)k->migrations);
+}
+
 void waits_add_sums(struct pipeline *p, const struct rec_wait_sums *r)
 {
 	char comm[sizeof(r->comm) + 1] = "";
 	memcpy(comm, r->comm, sizeof(r->comm));
 	if (!pipeline_is_told(p, r->tgid))
 		return;
+	add_migrations(p, r);
 	uint32_t thread = pipeline_thread_named(p, r->tgid, r->tid, comm);
 	if (!is_news(p, thread, r))
 		return;

@@ -7,10 +7,12 @@ import collections
 import json
 import os
 import signal
+import sys
 
-from harness import EACGM, PUSH, expect, main, stolen_ns, target, test
+from harness import EACGM, PUSH, expect, main, skip, stolen_ns, target, test
 
 TURNS = 20
+MOVES = 300
 TURN_S = 0.03
 # A switch takes so much, and is counted in part as the thread's CPU time: more where others trace.
 SWITCH_NS = 20e3
@@ -34,6 +36,20 @@ for _ in range(%d):
 os.close(w)
 os.wait()
 """ % (TURNS, TURN_S)
+
+# a process that begins on one CPU and moves to the other and back, so often; prints its pid
+MOVER = """
+import os
+a, b = sorted(os.sched_getaffinity(0))[:2]
+os.sched_setaffinity(0, {a})
+mover = os.fork()
+if not mover:
+    for i in range(%d):
+        os.sched_setaffinity(0, {(b, a)[i %% 2]})
+    os._exit(0)
+os.waitpid(mover, 0)
+print(mover, flush=True)
+""" % MOVES
 
 
 def lines(t, path):
@@ -219,6 +235,17 @@ def _(t):
     rec = t.record(["/bin/sleep", "0.1"], "--layers", "user", "--waits", "off")
     rows = lines(t, rec.path)
     expect(not [row for row in rows if row["type"].startswith("wait")], "%r" % rows)
+
+
+@test("a process that moves from CPU to CPU: as often as it did")
+def _(t):
+    if len(os.sched_getaffinity(0)) < 2:
+        skip("needs two CPUs")
+    rec = t.record([sys.executable, "-c", MOVER], "--profile", "off", "--layers", "user")
+    mover = "pid %d" % int(rec.ran.out)
+    seen = [row["value"] for row in lines(t, rec.path) if row["type"] == "counter" and
+            row["name"] == "migrations" and row["entity"] == mover]
+    expect(seen == sorted(seen) and seen[-1:] == [MOVES], "migrations: %r" % seen)
 
 
 if __name__ == "__main__":
