@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "collect/numa.h"
 #include "collect/nvml_impl.h"
 #include "collect/registry.h"
 
@@ -234,6 +235,7 @@ static void nvml_close(void *state)
 	vec_free(&c->watched.data);
 	vec_free(&c->processes);
 	vec_free(&c->samples);
+	numa_free(c->numa);
 	pthread_mutex_destroy(&c->watched.lock);
 	free(c);
 }

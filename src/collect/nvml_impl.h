@@ -126,6 +126,8 @@ struct nvml {
 
 	VEC(struct nvml_process) processes;
 	VEC(struct nvml_process_sample) samples;
+	struct numa *numa; /* collect/numa.h; NULL: one node */
+	bool numa_looked;
 
 	/* cost */
 	uint64_t report_ns, first_ns;
@@ -207,6 +209,9 @@ void tell_others(struct nvml *c, struct device *d, const uint32_t *pids, size_t 
 
 int ask_processes(struct nvml *c, struct device *d, uint64_t now_ns);
 int ask_process_utilization(struct nvml *c, struct device *d, uint64_t now_ns);
+/* nvml_numa.c: of files, so that they are never "not supported". */
+int ask_numa_node(struct nvml *c, struct device *d, uint64_t now_ns);
+int ask_numa_distance(struct nvml *c, struct device *d, uint64_t now_ns);
 int ask_gpm(struct nvml *c, struct device *d, uint64_t now_ns);
 int ask_gpm_dear(struct nvml *c, struct device *d, uint64_t now_ns);
 

@@ -527,6 +527,8 @@ const struct nvml_metric nvml_metrics[] = {
 	{"nvlink_errors", OF_GPU, 10 * S, ask_nvlink_errors},
 	{"pcie_link", OF_GPU, 10 * S, ask_pcie_link},
 	{"vgpu_license", OF_GPU, 30 * S, ask_license},
+	{"numa_node", OF_GPU, 10 * S, ask_numa_node},
+	{"numa_distance", OF_GPU | OF_INSTANCE, 2 * S, ask_numa_distance},
 };
 const size_t nvml_metrics_count = sizeof(nvml_metrics) / sizeof(nvml_metrics[0]);
 _Static_assert(sizeof(nvml_metrics) / sizeof(nvml_metrics[0]) <= NVML_MAX_METRICS,

@@ -12,6 +12,7 @@
 #include "wire/stalls.h"
 
 #define GREW	    1.05 /* times as much as usual, at least */
+#define SAME_NODE   10	 /* the distance of a NUMA node from itself */
 #define SMALL_SHARE 0.02 /* of what was lost: calls that took less more are no evidence */
 
 const char *cause_id(enum cause c)
@@ -352,6 +353,46 @@ static void counter_words(struct cause_found *f, const struct evidence *e, unsig
 		change_words(f, c, what, factor, unit);
 }
 
+/* Of a counter that goes on as it is: of the stretch, or of those before. */
+static double steady(const struct counter_change *c)
+{
+	return isnan(c->mean) ? c->usual : c->mean;
+}
+
+static const struct counter_change *of_gpu(const struct evidence *e, uint32_t gpu, uint32_t pid,
+					   const char *name)
+{
+	for (size_t i = 0; i < e->counters.len; i++) {
+		const struct counter_change *c = &e->counters.data[i];
+		const struct m_metric *m = &e->t->metrics.data[c->metric];
+		if (m->kind == ENTITY_GPU && m->gpu == gpu && m->pid == pid &&
+		    evidence_is_its_host(e, m) && !isnan(steady(c)) &&
+		    !strcmp(text_of(e->t, m->name), name))
+			return c;
+	}
+	return NULL;
+}
+
+/* Of each GPU that the process is on: where to be bound to, and how far from there it ran. */
+static void node_words(struct cause_found *f, const struct evidence *e)
+{
+	for (size_t i = 0; i < e->counters.len; i++) {
+		const struct counter_change *c = &e->counters.data[i];
+		const struct m_metric *m = &e->t->metrics.data[c->metric];
+		if (m->kind != ENTITY_GPU || m->pid != e->pid || !evidence_is_its_host(e, m) ||
+		    strcmp(text_of(e->t, m->name), "numa_distance") != 0 || isnan(steady(c)))
+			continue;
+		const struct counter_change *node = of_gpu(e, m->gpu, 0, "numa_node");
+		if (!node)
+			continue;
+		add_text(f,
+			 "gpu %u is on node %.0f (numactl --cpunodebind=%.0f --membind=%.0f); the "
+			 "main thread ran at distance %.3g from it, where %d is the same node",
+			 m->gpu, steady(node), steady(node), steady(node), steady(c), SAME_NODE);
+		return;
+	}
+}
+
 static void clock_words(struct cause_found *f, const struct evidence *e)
 {
 	const struct counter_change *c = evidence_counter(e, ENTITY_GPU, "sm_clock_mhz");
@@ -539,6 +580,7 @@ static void evidence_words(struct cause_found *f, const struct evidence *e)
 		net_words(f, e);
 		break;
 	case CAUSE_NUMA:
+		node_words(f, e);
 		counter_words(f, e, ENTITY_HOST, "numa_other_pages_per_s",
 			      "pages taken from another node than asked from", 1, " a second");
 		counter_words(f, e, ENTITY_HOST, "numa_hint_faults_per_s",

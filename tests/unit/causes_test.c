@@ -408,6 +408,38 @@ static void memory_of_another_node(void **state)
 	is(CAUSE_SLOW_CODE);
 }
 
+static void of_gpu(uint32_t gpu, uint32_t pid, const char *name, double mean, double usual)
+{
+	name_metric(ENTITY_GPU, name);
+	tables.metrics.data[tables.metrics.len - 1].gpu = gpu;
+	tables.metrics.data[tables.metrics.len - 1].pid = pid;
+	counts((uint32_t)tables.metrics.len - 1, mean, usual);
+}
+
+/* Of the GPU that the process is on: which node that is, and how far from it the process ran. */
+static void the_node_of_its_gpu(void **state)
+{
+	struct cause_found f;
+	(void)state;
+	part(BLAME_SPREAD, VIA_ITSELF, 500, 0);
+	of_host("numa_local_pages_per_s", 90000, 100000);
+	of_host("numa_other_pages_per_s", 60000, 400);
+	of_gpu(0, 0, "numa_node", 0, 0);
+	of_gpu(3, 0, "numa_node", NAN, 1); /* asked each ten seconds: not within the stretch */
+	of_gpu(0, 99, "numa_distance", 10, 10);
+	cause_find(&f, &e);
+	assert_int_equal(f.cause, CAUSE_NUMA);
+	assert_int_equal(f.evidence_len, 1); /* it is on none that is known */
+	cause_free(&f);
+	of_gpu(3, 7, "numa_distance", 21, 10);
+	cause_find(&f, &e);
+	assert_int_equal(f.evidence_len, 2);
+	assert_string_equal(f.evidence[0],
+			    "gpu 3 is on node 1 (numactl --cpunodebind=1 --membind=1); the main "
+			    "thread ran at distance 21 from it, where 10 is the same node");
+	cause_free(&f);
+}
+
 static void nothing_that_is_known(void **state)
 {
 	(void)state;
@@ -675,6 +707,7 @@ int main(void)
 		T(who_stopped_it),
 		T(cpus_that_run_slower),
 		T(memory_of_another_node),
+		T(the_node_of_its_gpu),
 		T(nothing_that_is_known),
 		T(an_evaluation_is_other_work),
 		T(a_quota_of_another_cgroup_is_no_cause),

@@ -33,10 +33,27 @@ static int fake_host_make(void **state)
 	return mkdir(fake_sys, 0700);
 }
 
+#define NOBODY 65534
+
+/* Root may read all files, so a test of those that may not be read is another user meanwhile; who
+ * is not root may not read them anyway. The test ends as who it was. */
+__attribute__((unused)) static void be_nobody(void)
+{
+	if (!geteuid())
+		assert_int_equal(seteuid(NOBODY), 0);
+}
+
+static void be_oneself(void)
+{
+	if (geteuid() != getuid())
+		assert_int_equal(seteuid(getuid()), 0);
+}
+
 static int fake_host_remove(void **state)
 {
 	char command[96];
 	(void)state;
+	be_oneself();
 	snprintf(command, sizeof(command), "rm -rf '%s'", fake_root);
 	return system(command); /* NOLINT(cert-env33-c): a name of our own */
 }
@@ -72,6 +89,26 @@ __attribute__((unused)) static void drop(const char *name)
 	char path[256];
 	fake_path(path, name);
 	assert_int_equal(unlink(path), 0);
+}
+
+/* Others may read what there is; but for those files, which nobody may. */
+__attribute__((unused)) static void forbid(const char *const *names, size_t n)
+{
+	char path[256], command[96];
+	snprintf(command, sizeof(command), "chmod -R a+rX '%s'", fake_root);
+	assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): a name of our own */
+	for (size_t i = 0; i < n; i++) {
+		fake_path(path, names[i]);
+		assert_int_equal(chmod(path, 0), 0);
+	}
+}
+
+/* forbid() is over. */
+__attribute__((unused)) static void allow(void)
+{
+	char command[96];
+	snprintf(command, sizeof(command), "chmod -R u+rw '%s'", fake_root);
+	assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): likewise */
 }
 
 static void tell(const char *line)
@@ -115,7 +152,7 @@ static const struct collect_sink fake_sink = {
 	.counter = on_counter, .event = on_event, .note = on_note};
 
 /* NULL: there is no such thing here. */
-static void *fake_open(const struct collector *c)
+__attribute__((unused)) static void *fake_open(const struct collector *c)
 {
 	void *state = NULL;
 	struct err e;

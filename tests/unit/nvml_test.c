@@ -440,6 +440,88 @@ static void processes_are_told_apart(void **state)
 }
 
 /* More processes than any first guess of a buffer's size. */
+/* A file of /proc or /sys; its folders are made. */
+static void put(const struct fixture *f, const char *name, const char *text)
+{
+	char path[256];
+	snprintf(path, sizeof(path), "%s/%s", f->folder, name);
+	for (char *slash = strchr(path + strlen(f->folder) + 1, '/'); slash;
+	     slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		mkdir(path, 0700);
+		*slash = '/';
+	}
+	FILE *out = fopen(path, "we");
+	assert_non_null(out);
+	fputs(text, out);
+	fclose(out);
+}
+
+static void remove_files(const struct fixture *f)
+{
+	char command[128];
+	snprintf(command, sizeof(command), "cd '%s' && rm -rf devices bus 100 101", f->folder);
+	assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): a name of our own */
+}
+
+#define STAT_UP_TO_CPU                                                                             \
+	"(a) S 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 "  \
+	"33 34 35 36 37 38 "
+
+/* Of processes on a GPU the distance from where they run; of hosts with several nodes alone. */
+static void nodes_and_distances(void **state)
+{
+	struct fixture *f = *state;
+	f->env.sys_root = f->folder;
+	script(f, "count 2\nprocess 0 100 5000 60\nprocess 0 101 1000 10\nprocess 1 100 1 1\n"
+		  "process 0 200 1500 20\n");
+	put(f, "devices/system/node/online", "0-1\n");
+	put(f, "devices/system/node/node0/cpulist", "0-3\n");
+	put(f, "devices/system/node/node1/cpulist", "4-7\n");
+	put(f, "devices/system/node/node0/distance", "10 21\n");
+	put(f, "devices/system/node/node1/distance", "21 10\n");
+	put(f, "bus/pci/devices/0000:10:00.0/numa_node", "1\n");
+	put(f, "bus/pci/devices/0000:11:00.0/numa_node", "-1\n");
+	put(f, "100/stat", "100 " STAT_UP_TO_CPU "2 0\n");
+	put(f, "101/stat", "101 " STAT_UP_TO_CPU "5 0\n");
+	open_fake(f);
+	collector_nvml.add_pid(f->c, 100, false);
+	collector_nvml.add_pid(f->c, 101, false);
+	run_ticks(f, 100);
+	assert_value(f, "gpu 0", "numa_node", 1);
+	assert_int_equal(rows_of(f, "gpu 1", "numa_node"), 0); /* the firmware does not tell */
+	assert_value(f, "gpu 0 pid 100", "numa_distance", 21);
+	assert_value(f, "gpu 0 pid 101", "numa_distance", 10);
+	assert_int_equal(rows_of(f, "gpu 1 pid 100", "numa_distance"), 0);
+	assert_int_equal(rows_of(f, "gpu 0 pid 200", "numa_distance"), 0); /* not the job's */
+	put(f, "100/stat", "100 " STAT_UP_TO_CPU "7 0\n");
+	put(f, "101/stat", "\n"); /* has ended */
+	forget(f);
+	run_ticks(f, 40);
+	assert_value(f, "gpu 0 pid 100", "numa_distance", 10);
+	assert_int_equal(rows_of(f, "gpu 0 pid 101", "numa_distance"), 0);
+	assert_int_equal(f->notes.len, 0);
+	remove_files(f);
+}
+
+static void one_node_is_not_told_of(void **state)
+{
+	struct fixture *f = *state;
+	f->env.sys_root = f->folder;
+	script(f, "process 0 100 5000 60\n");
+	put(f, "devices/system/node/online", "0\n");
+	put(f, "bus/pci/devices/0000:10:00.0/numa_node", "0\n");
+	put(f, "100/stat", "100 " STAT_UP_TO_CPU "2 0\n");
+	open_fake(f);
+	collector_nvml.add_pid(f->c, 100, false);
+	run_ticks(f, 100);
+	assert_true(rows_of(f, "gpu 0 pid 100", "memory_used_bytes") > 0);
+	assert_int_equal(rows_of(f, "gpu 0", "numa_node"), 0);
+	assert_int_equal(rows_of(f, "gpu 0 pid 100", "numa_distance"), 0);
+	assert_int_equal(f->notes.len, 0);
+	remove_files(f);
+}
+
 static void many_processes_fit(void **state)
 {
 	struct fixture *f = *state;
@@ -877,6 +959,8 @@ int main(void)
 		WITH_FAKE(failures_back_off),
 		WITH_FAKE(others_come_and_go),
 		WITH_FAKE(processes_are_told_apart),
+		WITH_FAKE(nodes_and_distances),
+		WITH_FAKE(one_node_is_not_told_of),
 		WITH_FAKE(many_processes_fit),
 		WITH_FAKE(events_are_told_once),
 		WITH_FAKE(no_events_is_said_once),
