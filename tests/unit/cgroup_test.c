@@ -270,6 +270,50 @@ static void what_can_be_taken_back(void **state)
 	COLLECTOR.close(c);
 }
 
+/* Of a group and of a process; what is there to be read is told, and the rest once it may be. */
+static void what_may_not_be_read_is_not_told(void **state)
+{
+	static const char *const secret[] = {ROOT "job/memory.max",
+					     ROOT "job/memory.stat",
+					     ROOT "job/memory.events",
+					     ROOT "job/cpu.stat",
+					     "8/cgroup",
+					     ROOT "dark",
+					     ROOT "dim/memory.current"};
+	(void)state;
+	put(ROOT "job/cpu.max", "50000 100000\n");
+	put(ROOT "job/cpu.stat", "nr_throttled 1\nthrottled_usec 5\n");
+	put(ROOT "job/memory.max", "1000\n");
+	put(ROOT "job/memory.current", "700\n");
+	put(ROOT "job/memory.stat", "inactive_file 200\n");
+	put(ROOT "job/memory.events", "max 5\noom_kill 0\n");
+	put(ROOT "dark/memory.current", "1\n");
+	put(ROOT "dim/memory.current", "2\n");
+	put(ROOT "dim/memory.max", "50\n");
+	put("7/cgroup", "0::/job\n");
+	put("8/cgroup", "0::/job\n");
+	put("9/cgroup", "0::/dark\n");
+	put("10/cgroup", "0::/dim\n");
+	forbid(secret, sizeof(secret) / sizeof(secret[0]));
+	be_nobody();
+	void *c = fake_open(&COLLECTOR);
+	for (pid_t pid = 7; pid < 11; pid++)
+		COLLECTOR.add_pid(c, pid, true);
+	for (uint64_t i = 1; i < 20; i++) {
+		COLLECTOR.read(c, i * S);
+		expect("cgroup /job memory_used_bytes 700\ncgroup /dim memory_limit_bytes 50\n");
+	}
+	be_oneself();
+	allow();
+	for (uint64_t i = 20; i < 23; i++)
+		COLLECTOR.read(c, i * S);
+	assert_non_null(strstr(told, "cgroup /job throttled_ratio 0\n"));
+	assert_non_null(strstr(told, "cgroup /job memory_unreclaimable_bytes 500\n"));
+	assert_non_null(strstr(told, "cgroup /job memory_limit_bytes 1000\n"));
+	assert_non_null(strstr(told, "cgroup /dim memory_used_bytes 2\n"));
+	COLLECTOR.close(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -287,6 +331,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(odd_text_is_left_out, fake_host_make,
 						fake_host_remove),
 		cmocka_unit_test_setup_teardown(long_files_are_cut, fake_host_make,
+						fake_host_remove),
+		cmocka_unit_test_setup_teardown(what_may_not_be_read_is_not_told, fake_host_make,
 						fake_host_remove),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -107,7 +107,7 @@ __attribute__((unused)) static void forbid(const char *const *names, size_t n)
 __attribute__((unused)) static void allow(void)
 {
 	char command[96];
-	snprintf(command, sizeof(command), "chmod -R u+rw '%s'", fake_root);
+	snprintf(command, sizeof(command), "chmod -R u+rwX '%s'", fake_root);
 	assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): likewise */
 }
 

@@ -166,6 +166,29 @@ static void odd_text_is_left_out(void **state)
 	COLLECTOR.close(c);
 }
 
+/* As where the kernel has the files and no pressure to tell, which it answers with an error. */
+static void files_that_may_not_be_read(void **state)
+{
+	static const char *const secret[] = {"pressure/cpu", "pressure/io",
+					     "sys/fs/cgroup/job/memory.pressure"};
+	(void)state;
+	put_pressure("pressure", "", 0, 0, 0);
+	put_pressure("sys/fs/cgroup/job", ".pressure", 0, 0, 0);
+	put("7/cgroup", "0::/job\n");
+	forbid(secret, sizeof(secret) / sizeof(secret[0]));
+	be_nobody();
+	void *c = fake_open(&COLLECTOR);
+	assert_non_null(c);
+	COLLECTOR.add_pid(c, 7, true);
+	COLLECTOR.read(c, 1 * S);
+	expect("");
+	COLLECTOR.read(c, 2 * S);
+	expect("host memory_pressure_ratio 0\nhost memory_full_pressure_ratio 0\n"
+	       "cgroup /job cpu_pressure_ratio 0\ncgroup /job io_pressure_ratio 0\n"
+	       "cgroup /job io_full_pressure_ratio 0\n");
+	COLLECTOR.close(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -177,6 +200,8 @@ int main(void)
 						fake_host_remove),
 		cmocka_unit_test_setup_teardown(there_is_a_bound, fake_host_make, fake_host_remove),
 		cmocka_unit_test_setup_teardown(odd_text_is_left_out, fake_host_make,
+						fake_host_remove),
+		cmocka_unit_test_setup_teardown(files_that_may_not_be_read, fake_host_make,
 						fake_host_remove),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

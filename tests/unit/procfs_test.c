@@ -253,6 +253,49 @@ static void odd_text_is_left_out(void **state)
 	free(text);
 }
 
+/* As of another user's process: what may be read is told, of the others nothing, then or later. */
+static void files_that_may_not_be_read(void **state)
+{
+	static const char *const names[] = {"status", "io", "stat"};
+	(void)state;
+	struct proc p;
+	const struct collect_env env = {.proc_root = p.root};
+	const struct collect_sink sink = {.counter = tell};
+	void *c;
+	struct err e;
+	char path[128];
+	proc_make(&p);
+	assert_int_equal(chmod(p.root, 0755), 0);
+	put_faults(&p, 100, 5);
+	put(&p, "status", "nonvoluntary_ctxt_switches:\t4\nRssAnon:\t 4 kB\n");
+	put(&p, "io", "read_bytes: 4096\nwrite_bytes: 10\n");
+	for (int without = 2; without < 4; without++) { /* those two; stat as well */
+		for (int i = 0; i < without; i++) {
+			snprintf(path, sizeof(path), "%s/%s", p.folder, names[i]);
+			assert_int_equal(chmod(path, 0), 0);
+		}
+		if (!getuid())
+			assert_int_equal(seteuid(65534), 0);
+		assert_int_equal(collector_procfs.open(&c, &env, &sink, &e), 0);
+		collector_procfs.add_pid(c, PID, false);
+		for (uint64_t i = 1; i < 10; i++)
+			collector_procfs.read(c, i * S);
+		assert_int_equal(collector_procfs.cpu_ns(c), 0);
+		collector_procfs.close(c);
+		if (!getuid())
+			assert_int_equal(seteuid(0), 0);
+		assert_int_equal(strstr(lines, "minor_faults_per_s 0\nmajor_faults_per_s 0\n") !=
+					 NULL,
+				 without == 2);
+		assert_null(strstr(lines, "preemptions"));
+		assert_null(strstr(lines, "io_"));
+		lines[0] = 0;
+	}
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		put(&p, names[i], NULL);
+	proc_remove(&p);
+}
+
 static double last_anon;
 
 static void keep_anon(void *ctx, uint64_t time_ns, const struct entity *of, const char *name,
@@ -294,6 +337,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(faults_switches_and_bytes_are_rates),
 		cmocka_unit_test(odd_text_is_left_out),
+		cmocka_unit_test(files_that_may_not_be_read),
 		cmocka_unit_test(memory_that_no_file_has),
 		cmocka_unit_test(no_thread_uses_more_than_all_of_a_cpu),
 		cmocka_unit_test(ended_processes_keep_their_time_and_nothing_else),

@@ -125,6 +125,33 @@ static void a_long_file_is_cut(void **state)
 	COLLECTOR.close(c);
 }
 
+static void files_that_may_not_be_read(void **state)
+{
+	static const char *const secret[] = {"vmstat", "meminfo"};
+	(void)state;
+	put("vmstat", "pgmajfault 10\n");
+	put("meminfo", "Dirty: 1 kB\n");
+	forbid(secret, 2);
+	be_nobody();
+	void *c = fake_open(&COLLECTOR);
+	if (c) {
+		COLLECTOR.read(c, 1 * S);
+		COLLECTOR.read(c, 2 * S);
+		COLLECTOR.close(c);
+	}
+	expect("");
+	be_oneself();
+	allow();
+	forbid(secret, 1); /* one of them */
+	be_nobody();
+	c = fake_open(&COLLECTOR);
+	assert_non_null(c);
+	COLLECTOR.read(c, 3 * S);
+	COLLECTOR.read(c, 4 * S);
+	expect("host dirty_bytes 1024\nhost dirty_bytes 1024\n");
+	COLLECTOR.close(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -135,6 +162,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(odd_text_is_left_out, fake_host_make,
 						fake_host_remove),
 		cmocka_unit_test_setup_teardown(a_long_file_is_cut, fake_host_make,
+						fake_host_remove),
+		cmocka_unit_test_setup_teardown(files_that_may_not_be_read, fake_host_make,
 						fake_host_remove),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
