@@ -350,12 +350,19 @@ static __always_inline int push_call(struct thread_state *st, struct pt_regs *ct
 	return depth >= MAX_RETURNS;
 }
 
+/* A rule leaves out the layer's calls of this process. */
+static __always_inline bool is_left_out(const struct thread_state *st, __u64 cookie)
+{
+	return leaves_layers &&
+	       st->layers_left_out >> (COOKIE_LAYER(cookie) & (LAYERS_MAX - 1)) & 1;
+}
+
 /* While bursts are off; and while links are replaced, the second that comes by with a call has
  * nothing to do. The trap was paid for all the same, and is counted. */
 static __always_inline bool is_unwanted(struct thread_state *st, __u64 cookie, __u64 sp)
 {
 	if (calls_closed || (bursts_closed && in_bursts[COOKIE_PROBE(cookie) & (MAX_PROBES - 1)]) ||
-	    (cookie & COOKIE_TOLD_INSIDE && st->tells_inside))
+	    (cookie & COOKIE_TOLD_INSIDE && st->tells_inside) || is_left_out(st, cookie))
 		return true;
 	__u32 depth = st->depth;
 	if (!replacing || !depth)
@@ -454,7 +461,8 @@ static __always_inline void pop_call(struct thread_state *st, struct pt_regs *ct
 	keep_call(c, depth, now_ns - c->start_ns);
 	return;
 unmatched:
-	if (!replacing && !(cookie & COOKIE_TOLD_INSIDE && st->tells_inside))
+	if (!replacing && !(cookie & COOKIE_TOLD_INSIDE && st->tells_inside) &&
+	    !is_left_out(st, cookie))
 		count_loss(LOSS_RETURN_UNMATCHED);
 }
 
@@ -506,7 +514,7 @@ static __always_inline void instant(struct pt_regs *ctx, __u64 cookie)
 	struct thread_state *st = thread_enter();
 	if (!st)
 		return;
-	if (!calls_closed)
+	if (!calls_closed && !is_left_out(st, cookie))
 		keep_moment(st, ctx, cookie);
 	spending_end(kind, began_ns);
 }

@@ -4,7 +4,8 @@
  * _dl_debug_state after it mapped libraries and before any of their code runs (the
  * debugger interface of <link.h>). A target that comes by with a file that was not looked into
  * yet is held until user space has attached the probes; one whose files are all known goes on at
- * once, but where calls carry stacks: it is held until those can be walked.
+ * once, but where calls carry stacks: it is held until those can be walked; and where there are
+ * rules: until it is known which it is under.
  *
  * What a process is held is bounded, each time and in sum: while its turn has not come by
  * HOLD_MOST_NS, and by much less where another process keeps user space busy; longer only while
@@ -32,7 +33,7 @@ struct hold_account {
 	__u64 not_before_ns;
 	__u32 tells; /* in this second */
 	__u32 timeouts;
-	__u32 with_stacks; /* of the mappings that were told last */
+	__u32 awaited; /* of the mappings that were told last */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -153,9 +154,9 @@ static __always_inline __u64 look_at_task(struct hold_account *a, struct task_ho
 	if (!is_news(a, &t->mappings))
 		return 0;
 	__u8 known = how_known(&t->mappings);
-	bool stacks = t->mappings.with_stacks > a->with_stacks;
-	a->with_stacks = t->mappings.with_stacks;
-	__u64 most_ns = known == TASK_UNKNOWN || stacks ? allowance_ns(a, bpf_ktime_get_ns()) : 0;
+	bool awaits = t->mappings.awaited > a->awaited;
+	a->awaited = t->mappings.awaited;
+	__u64 most_ns = known == TASK_UNKNOWN || awaits ? allowance_ns(a, bpf_ktime_get_ns()) : 0;
 	if (most_ns)
 		return most_ns;
 	tell_mappings(bpf_get_current_pid_tgid(), known, 0);

@@ -23,8 +23,8 @@ struct mappings {
 	__u64 first_inode;
 	__u32 unknown; /* mappings of files that were not looked into */
 	__u32 walked;
-	__u32 with_stacks; /* mappings of files whose calls carry stacks */
-	bool several;	   /* of more than one file */
+	__u32 awaited; /* mappings of files that are KNOWN_AWAITED */
+	bool several;  /* of more than one file */
 };
 
 static __always_inline void look_at_mapping(struct vm_area_struct *vma, struct mappings *m)
@@ -41,8 +41,8 @@ static __always_inline void look_at_mapping(struct vm_area_struct *vma, struct m
 	__u8 *known = bpf_map_lookup_elem(&known_files, &key);
 	if (!known)
 		m->unknown++;
-	else if (*known == KNOWN_WITH_STACKS)
-		m->with_stacks++;
+	else if (*known == KNOWN_AWAITED)
+		m->awaited++;
 	if (!m->first_inode)
 		m->first_inode = key.inode;
 	else if (m->first_inode != key.inode)
@@ -59,7 +59,7 @@ __noinline int look_at_mappings(struct mappings *m)
 		return 0;
 	m->hash = walks_mappings;
 	m->first_inode = 0;
-	m->unknown = m->walked = m->with_stacks = 0;
+	m->unknown = m->walked = m->awaited = 0;
 	m->several = false;
 	if (!walks_mappings)
 		return 0;

@@ -29,6 +29,7 @@ const volatile bool tells_inside;     /* targets may tell their calls themselves
 const volatile bool counts_hits;      /* how often each probe is come by: hits.h */
 const volatile bool wakes_reader;     /* who empties the rings rests until one is half full */
 const volatile bool stacks_of_jobs;   /* who can make no traced call is not unwound for */
+const volatile bool leaves_layers;    /* some processes are traced by some layers alone */
 
 /* ---- written by user space while running ---- */
 __u32 mode_of_layer[LAYERS_MAX];   /* enum trace_mode */
@@ -66,13 +67,14 @@ struct {
 	__type(value, __u8);
 } targets SEC(".maps");
 
-/* Processes that return probes would harm: never traced, whatever the target is. */
+/* Processes that return probes would harm: never traced, whatever the target is; and those that
+ * rules leave alone, or some layers of. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PID_TARGETS_MAX);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u32); /* tgid */
-	__type(value, __u8);
+	__type(key, __u32);   /* tgid */
+	__type(value, __u64); /* EXCLUDED_... */
 } excluded SEC(".maps");
 
 /* Files whose code was looked into: whoever maps them waits for nothing. User space keeps each
@@ -171,8 +173,9 @@ struct thread_state {
 	__u32 depth;
 	__u32 exclusions; /* as of when is_excluded was looked up */
 	bool is_excluded;
-	bool tells_inside; /* likewise: TARGET_TELLS_INSIDE */
-	bool called;	   /* its process is in callers */
+	bool tells_inside;     /* likewise: TARGET_TELLS_INSIDE */
+	bool called;	       /* its process is in callers */
+	__u32 layers_left_out; /* likewise: a bit for each */
 	__u8 layer_open[LAYERS_MAX];
 	struct open_call open[MAX_OPEN_CALLS];
 };
@@ -209,9 +212,15 @@ static __always_inline bool in_target_cgroup(void)
 	       bpf_get_current_ancestor_cgroup_id(target_cgroup_level) == target_cgroup;
 }
 
+static __always_inline bool is_excluded(__u32 tgid)
+{
+	__u64 *left_out = exclusions ? bpf_map_lookup_elem(&excluded, &tgid) : NULL;
+	return left_out && *left_out >= EXCLUDED_LAYERS;
+}
+
 static __always_inline bool is_target(__u32 tgid)
 {
-	if (tgid == own_tgid || (exclusions && bpf_map_lookup_elem(&excluded, &tgid)))
+	if (tgid == own_tgid || is_excluded(tgid))
 		return false;
 	return target_all || bpf_map_lookup_elem(&targets, &tgid) || in_target_cgroup();
 }
@@ -264,7 +273,9 @@ static __always_inline struct thread_state *thread_enter(void)
 	if (st->exclusions != exclusions) {
 		__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 		st->exclusions = exclusions;
-		st->is_excluded = bpf_map_lookup_elem(&excluded, &tgid) != NULL;
+		__u64 *left_out = bpf_map_lookup_elem(&excluded, &tgid);
+		st->is_excluded = left_out && *left_out >= EXCLUDED_LAYERS;
+		st->layers_left_out = left_out ? (__u32)*left_out : 0;
 		__u8 *target = bpf_map_lookup_elem(&targets, &tgid);
 		st->tells_inside = target && *target & TARGET_TELLS_INSIDE;
 	}

@@ -70,8 +70,9 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		return 0; /* a thread of the same process */
 	__u32 parent_tgid = BPF_CORE_READ(parent, tgid);
 	__u8 yes = TARGET_IS_TRACED;
-	if (exclusions && bpf_map_lookup_elem(&excluded, &parent_tgid)) {
-		bpf_map_update_elem(&excluded, &child_tgid, &yes, BPF_ANY); /* the same program */
+	__u64 *left_out = exclusions ? bpf_map_lookup_elem(&excluded, &parent_tgid) : NULL;
+	if (left_out) { /* the same program */
+		bpf_map_update_elem(&excluded, &child_tgid, left_out, BPF_ANY);
 		__sync_fetch_and_add(&exclusions, 1);
 	}
 	if (!is_followed(parent_tgid))

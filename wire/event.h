@@ -50,6 +50,11 @@ enum trace_mode {
 #define TARGET_IS_TRACED    1
 #define TARGET_TELLS_INSIDE 2
 
+/* Values of the map `excluded`: a bit for each layer whose calls are left out; with all of them, or
+ * with the bit above, nothing of the process is traced. */
+#define EXCLUDED_LAYERS 0xffffffffULL
+#define EXCLUDED_UNSAFE (1ULL << LAYERS_MAX) /* return probes would harm it */
+
 #define MAX_PROBES	     16384
 #define TIMES_LEFT	     16 /* bpf/state.h: times_left_ns */
 #define HITS_STRIPES	     16 /* counters of a probe (bpf/hits.h) */
@@ -234,8 +239,9 @@ struct known_file {
 /* The values of known_files. */
 enum known_as {
 	KNOWN_FILE = 1,
-	KNOWN_WITH_STACKS, /* calls of it carry stacks: they are to be whole from the first one on
-			    */
+	KNOWN_AWAITED, /* who maps it is held until user space has answered: calls of it carry
+			* stacks, which are to be whole from the first one on, or rules say of whom
+			* they are recorded */
 };
 
 /* In the place of a time until which a task is held on. */

@@ -103,12 +103,10 @@ static const char *const stack_switchers[] = {STACK_COPIER, "libboost_context*.s
 /* Takes a process out of tracing for good, and says why. */
 static void exclude(struct tracer *t, pid_t pid, const char *file, const char *why)
 {
-	uint32_t key = (uint32_t)pid;
-	uint8_t yes = 1;
 	char subject[32], reason[320];
-	if (bpf_map_update_elem(bpf_map__fd(t->bpf->maps.excluded), &key, &yes, BPF_NOEXIST))
+	if (!tracer_exclude(t, pid, EXCLUDED_UNSAFE, EXCLUDED_UNSAFE))
 		return; /* it is out already */
-	__atomic_add_fetch(&t->bpf->bss->exclusions, 1, __ATOMIC_SEQ_CST);
+	t->excluded_any = true;
 	snprintf(subject, sizeof(subject), "process %d", pid);
 	snprintf(reason, sizeof(reason), "not traced since it loaded %.120s: %s%s", file, why,
 		 t->method == ATTACH_SESSION ? "" : "; all probes were taken off");
@@ -189,7 +187,8 @@ void scan_tell_known(struct tracer *t, struct probed_file *f)
 	if (f->known || f->fd < 0 || f->unguarded || f->unreadable || f->facts.hides_unwinder ||
 	    switches_stacks(f->path) || is_probed_inside(f))
 		return;
-	uint8_t how = has_stacks(f) ? KNOWN_WITH_STACKS : KNOWN_FILE;
+	bool awaited = has_stacks(f) || (t->opts.leaves_out && f->groups.len);
+	uint8_t how = awaited ? KNOWN_AWAITED : KNOWN_FILE;
 	f->known = !bpf_map_update_elem(bpf_map__fd(t->bpf->maps.known_files), &key, &how, BPF_ANY);
 }
 

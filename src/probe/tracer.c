@@ -105,6 +105,7 @@ static void set_configuration(struct tracer *t)
 	b->rodata->wakes_reader = t->opts.wakes_reader;
 	b->rodata->stacks_of_jobs = t->opts.jobs_alone && takes_stacks(t);
 	b->rodata->tells_inside = t->opts.inside != NULL;
+	b->rodata->leaves_layers = t->opts.leaves_out;
 	t->opened_ns = monotonic_ns();
 	b->rodata->granted_most_ns = holds_granted_ns(t);
 	b->rodata->takes_stacks = t->opts.stacks;
@@ -426,6 +427,25 @@ int tracer_add_pid(struct tracer *t, pid_t pid, struct err *e)
 	return 0;
 }
 
+bool tracer_exclude(struct tracer *t, pid_t pid, uint64_t bits, uint64_t of)
+{
+	int fd = bpf_map__fd(t->bpf->maps.excluded);
+	uint32_t key = (uint32_t)pid;
+	uint64_t was = 0, is;
+	bpf_map_lookup_elem(fd, &key, &was);
+	is = (was & ~of) | bits;
+	if (is == was ||
+	    (is ? bpf_map_update_elem(fd, &key, &is, BPF_ANY) : bpf_map_delete_elem(fd, &key)))
+		return false;
+	__atomic_add_fetch(&t->bpf->bss->exclusions, 1, __ATOMIC_SEQ_CST);
+	return true;
+}
+
+void tracer_leave_out(struct tracer *t, pid_t pid, uint32_t layers)
+{
+	tracer_exclude(t, pid, layers, EXCLUDED_LAYERS);
+}
+
 static void set_flag(bool *flag, bool value)
 {
 	__atomic_store_n(flag, value, __ATOMIC_SEQ_CST);
@@ -470,7 +490,7 @@ void tracer_stats(const struct tracer *t, struct tracer_stats *ret)
 	ret->scans = t->scans_begun;
 	ret->places_mapped = t->places_mapped;
 	ret->files_expected = t->files_expected;
-	ret->excluded = t->bpf->bss->exclusions;
+	ret->excluded = t->excluded_any;
 	struct insider_stats inside;
 	insider_stats(t->insider, &inside);
 	ret->places_inside = inside.places;

@@ -75,9 +75,11 @@ struct tracer_options {
 	bool sockets;	    /* TCP connections of targets can be asked for */
 	bool stops_at_samples; /* tests/tools: a sampled process gets SIGSTOP there and then */
 	bool counts_hits;      /* tracer_loads tells how often each probe is come by */
-	const char *inside;  /* path of libeacgm_calls.so, which targets have loaded: calls are told
-			      * inside of them where that can be (wire/call_ring.h); NULL: by the
-			      * kernel alone */
+	bool leaves_out;    /* tracer_leave_out may be called: who maps what is probed is held until
+			     * its exec was told, and dealt with */
+	const char *inside; /* path of libeacgm_calls.so, which targets have loaded: calls are told
+			     * inside of them where that can be (wire/call_ring.h); NULL: by the
+			     * kernel alone */
 	bool inside_running; /* targets run already: the kernel tells until tracer_inside_attach */
 	struct parser_host *readers; /* tracer_start_readers; NULL: the tracer starts its own */
 	struct parser_ops others;    /* of tracer_start_readers: what they are asked besides */
@@ -113,6 +115,11 @@ int tracer_sockets(struct tracer *t, pid_t pid,
 
 /* Makes a process a target (its later children follow by themselves). */
 int tracer_add_pid(struct tracer *t, pid_t pid, struct err *e);
+
+/* From here on nothing is recorded of the process's calls of these layers, a bit for each; with all
+ * bits nothing of it is traced; 0: all is again. It holds for children that are forked later, and
+ * until the process executes another program. With opts.leaves_out alone. */
+void tracer_leave_out(struct tracer *t, pid_t pid, uint32_t layers);
 
 /* Hooks the dynamic linkers of this host: whatever a target executes later is held when
  * it loads libraries, also where a static program starts it. */
