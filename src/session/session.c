@@ -65,6 +65,7 @@ static struct tracer_options tracer_options_of(const struct session *s)
 		.without_guard = o->without_guard,
 		.stacks = o->stacks,
 		.jobs_alone = o->jobs_alone,
+		.leaves_out = o->rules != NULL,
 		.stacks_seen = pipeline_stack_bounds(!o->output)->stacks / 2,
 		.allocators = o->allocators,
 		.sample_hz = o->sample_hz,

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "session/job_rules.h"
 #include "session/launch.h"
 #include "probe/attach.h"
 #include "probe/catalog.h"
@@ -76,8 +77,9 @@ struct session_options {
 	/* Processes are told, and what their threads did, from their first call on; counters have
 	 * those that have mapped what is probed. */
 	bool jobs_alone;
-	bool disk_io;	   /* what processes of the host have disks do */
-	bool counts_waits; /* how long threads wait, and why: cheap */
+	struct job_rules *rules; /* what of which process is traced; NULL: all of each */
+	bool disk_io;		 /* what processes of the host have disks do */
+	bool counts_waits;	 /* how long threads wait, and why: cheap */
 	/* what the GPU did, through the CUPTI shim */
 	enum gpu_timeline gpu_timeline;
 	bool cupti_taken; /* another tool has the command's CUPTI: there is no timeline of it */

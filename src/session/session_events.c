@@ -116,6 +116,10 @@ static void on_task(void *ctx, const struct rec_task *task)
 		session_unwatch_pid(s, (pid_t)task->tgid);
 	else
 		session_watch_pid(s, (pid_t)task->tgid, task->kind == REC_FORK);
+	if (task->kind == REC_FORK)
+		rules_forked(s, (pid_t)task->parent_tgid, (pid_t)task->tgid);
+	else if (task->kind == REC_EXEC)
+		rules_met(s, (pid_t)task->tgid);
 	pipeline_task(s->pipeline, task);
 }
 

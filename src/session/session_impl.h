@@ -225,6 +225,13 @@ bool jobs_has(const struct session *s, pid_t pid);
 void jobs_gone(struct session *s, pid_t pid);
 void jobs_free(struct session *s);
 
+/* session_rules.c: of the control thread; nothing where there are no rules. met: it is new to the
+ * session, or runs another program; gone: it has ended. */
+void rules_met(struct session *s, pid_t pid);
+void rules_forked(struct session *s, pid_t parent, pid_t child);
+bool rules_leave_alone(const struct session *s, pid_t pid);
+void rules_gone(struct session *s, pid_t pid);
+
 /* session_command.c: from the fork to the end. */
 int command_prepare(struct session *s, struct err *e);
 int command_start(struct session *s, struct err *e);

@@ -68,7 +68,7 @@ void jobs_look(struct session *s, unsigned tick)
 	for (size_t i = 0; j->files.len && i < j->changed.len; i++) {
 		pid_t pid = j->changed.data[i];
 		if (map64_get(&j->counted, (uint64_t)pid, &ignored) ||
-		    !session_is_watched(s, pid) || !has_probes(j, pid))
+		    !session_is_watched(s, pid) || rules_leave_alone(s, pid) || !has_probes(j, pid))
 			continue;
 		map64_set(&j->counted, (uint64_t)pid, 1);
 		collectors_add_pid(s->collectors, pid, false);

@@ -42,6 +42,7 @@ void session_unwatch_pid(struct session *s, pid_t pid)
 		attacher_gone(s, pid);
 		calls_gone(s, pid);
 		jobs_gone(s, pid);
+		rules_gone(s, pid);
 		return;
 	}
 }
@@ -94,6 +95,8 @@ static int add_forked(struct session *s, struct err *e)
 			rc = tracer_add_pid(s->tracer, family.data[k], e);
 			known = s->live.len;
 			session_watch_pid(s, family.data[k], false);
+			if (s->live.len > known)
+				rules_met(s, family.data[k]);
 			pipeline_process(s->pipeline, family.data[k]);
 			if (s->live.len > known)
 				tracer_scan_pid(s->tracer, family.data[k], &ended);
@@ -112,8 +115,10 @@ static int make_targets(struct session *s, const pids_t *pids, struct err *e)
 			continue;
 		if (!all)
 			rc = tracer_add_pid(s->tracer, pids->data[i], e);
-		if (!rc)
-			session_watch_pid(s, pids->data[i], false);
+		if (rc)
+			break;
+		session_watch_pid(s, pids->data[i], false);
+		rules_met(s, pids->data[i]);
 	}
 	return rc || all ? rc : add_forked(s, e);
 }
