@@ -352,6 +352,7 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 	a->rates = live_rates_new();
 	a->steps = watch_steps_new(LIVE_JOBS);
 	a->series.chosen = wanted->labels;
+	a->rules = wanted->rules;
 	a->owners = agent_owners_new(wanted->owners, agent_say, a);
 	if (wanted->pushes) {
 		a->events = otlp_events_new();

@@ -17,6 +17,7 @@
 #include "serve/agent_api.h"
 #include "serve/otlp_events.h"
 #include "session/flight.h"
+#include "session/job_rules.h"
 #include "session/live_comms.h"
 #include "session/live_notices.h"
 #include "session/live_rates.h"
@@ -52,6 +53,7 @@ struct agent {
 	struct store *store;	       /* NULL: nothing is kept; of any thread */
 	const char *store_path;	       /* NULL likewise; of any thread */
 	struct agent_owners *owners;   /* NULL: nobody is asked whose things are */
+	struct job_rules *rules;       /* NULL: there are none; of any thread */
 	struct notify notify; /* signs of life are those of the thread that looks at rows */
 	uint64_t steps_taken_ns, mixtures_ns;
 	bool learning;	  /* what is usual; nothing is told then */
@@ -69,6 +71,7 @@ struct agent_wanted {
 	struct store_options *stored;
 	const struct owners_wanted *owners;
 	const struct chosen_labels *labels; /* outlive the agent */
+	struct job_rules *rules;	    /* likewise */
 	bool pushes;
 	bool stacks; /* are taken */
 };

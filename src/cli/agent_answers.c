@@ -51,6 +51,7 @@ static struct agent_view view_of(const struct agent *a, const struct beside *b)
 				   .jobs = &a->jobs,
 				   .causes = &a->incidents.causes,
 				   .notices = &a->notices,
+				   .rules = a->rules,
 				   .host = a->host,
 				   .version = EACGM_VERSION,
 				   .freezes = a->flight != NULL,

@@ -1,5 +1,5 @@
-/* agent_config.c - reads it, event by event: the file has two levels, and the first thing that is
- * not expected ends the reading. */
+/* agent_config.c - reads it, event by event: the file has two levels, rules have one more, and the
+ * first thing that is not expected ends the reading. */
 #include "cli/agent_config.h"
 
 #include <errno.h>
@@ -8,6 +8,7 @@
 #include <yaml.h>
 
 #include "cli/agent_options.h"
+#include "cli/agent_rules.h"
 
 #define VALUE_BYTES 2048 /* of one value */
 
@@ -18,6 +19,9 @@ enum shape {
 	PAIRS, /* names with values: an option takes "NAME=VALUE" */
 	YES,   /* true: the option is given */
 	NO,    /* false: the option is given */
+	RULES, /* a list of groups: an option for each, of its parts */
+	PART,  /* of such a group: "KEY=VALUE" */
+	PARTS, /* likewise, a list or one value */
 };
 
 /* "freeze.before" is the key "before" of the group "freeze". */
@@ -39,6 +43,13 @@ static const struct known {
 	{"probes", MANY, "probe"},
 	{"catalogs", MANY, "catalog"},
 	{"everything", YES, "everything"},
+	{"rules", RULES, "rule"},
+	{"rules.match", GROUP, NULL},
+	{"rules.match.command", PART, NULL},
+	{"rules.match.cgroup", PART, NULL},
+	{"rules.match.user", PART, NULL},
+	{"rules.trace", PART, NULL},
+	{"rules.layers", PARTS, NULL},
 	{"budget", ONE, "budget"},
 	{"detect", YES, "detect"},
 	{"alarms_per_hour", ONE, "alarms-per-hour"},
@@ -92,6 +103,7 @@ struct reader {
 	const char *origin;
 	struct err *e;
 	size_t first_line[KNOWN]; /* where a key was given, 0: it was not */
+	struct buf rule;	  /* what the one at hand has so far */
 };
 
 /* ---- what is wrong ---- */
@@ -228,11 +240,17 @@ static int check_last(struct reader *r, yaml_mark_t m)
 	return rc ? fail(r, m, v->key, "%s", without_option(e.msg, v->def->name)) : 0;
 }
 
+/* False with a sentence. */
+static bool has_room(struct reader *r, const struct known *k, yaml_mark_t m)
+{
+	return r->config->values.len < AGENT_CONFIG_VALUES ||
+	       !fail(r, m, k->key, "more than %d values in the file", AGENT_CONFIG_VALUES);
+}
+
 static int add_text(struct reader *r, const struct known *k, const yaml_event_t *ev)
 {
-	if (r->config->values.len == AGENT_CONFIG_VALUES)
-		return fail(r, ev->start_mark, k->key, "more than %d values in the file",
-			    AGENT_CONFIG_VALUES);
+	if (!has_room(r, k, ev->start_mark))
+		return -EINVAL;
 	char *text = text_of(r, ev, k->key);
 	if (!text)
 		return -EINVAL;
@@ -289,9 +307,8 @@ static char *pair_of(struct reader *r, const struct known *k, const yaml_event_t
 static int add_pair(struct reader *r, const struct known *k, const yaml_event_t *name)
 {
 	yaml_event_t value;
-	if (r->config->values.len == AGENT_CONFIG_VALUES)
-		return fail(r, name->start_mark, k->key, "more than %d values in the file",
-			    AGENT_CONFIG_VALUES);
+	if (!has_room(r, k, name->start_mark))
+		return -EINVAL;
 	int rc = next(r, &value);
 	if (rc)
 		return rc;
@@ -340,8 +357,106 @@ static int add_group(struct reader *r, const struct known *k, const yaml_event_t
 	return 0;
 }
 
+/* ---- rules ---- */
+
+/* Takes text. */
+static int put_part(struct reader *r, const struct known *k, yaml_mark_t m, char *text)
+{
+	const char *key = strrchr(k->key, '.') + 1;
+	struct err e = {0};
+	int rc = agent_rule_check_part(key, text, &e);
+	if (rc)
+		fail(r, m, k->key, "%s", e.msg);
+	else
+		buf_printf(&r->rule, "%s%s=%s", r->rule.len ? ";" : "", key, text);
+	free(text);
+	return rc;
+}
+
+static int add_part(struct reader *r, const struct known *k, const yaml_event_t *ev)
+{
+	char *text = text_of(r, ev, k->key);
+	return text ? put_part(r, k, ev->start_mark, text) : -EINVAL;
+}
+
+/* One part of all of the list. */
+static int add_parts(struct reader *r, const struct known *k, const yaml_event_t *start)
+{
+	struct buf all = {0};
+	yaml_event_t ev;
+	int rc;
+	if (start->type != YAML_SEQUENCE_START_EVENT)
+		return add_part(r, k, start);
+	while (!(rc = next(r, &ev)) && ev.type != YAML_SEQUENCE_END_EVENT) {
+		char *text = text_of(r, &ev, k->key);
+		yaml_event_delete(&ev);
+		if (text)
+			buf_printf(&all, "%s%s", all.len ? "," : "", text);
+		free(text);
+		rc = text ? 0 : -EINVAL;
+		if (rc)
+			break;
+	}
+	if (!rc)
+		yaml_event_delete(&ev);
+	if (!rc && !all.len)
+		rc = fail(r, start->start_mark, k->key, "empty list");
+	if (!rc)
+		rc = put_part(r, k, start->start_mark,
+			      xasprintf("%.*s", (int)all.len, (const char *)all.data));
+	buf_free(&all);
+	return rc;
+}
+
+static int add_rule(struct reader *r, const struct known *k, const yaml_event_t *start, size_t n)
+{
+	if (start->type != YAML_MAPPING_START_EVENT)
+		return fail(r, start->start_mark, k->key, "expected keys and values, found %s",
+			    kind_of(start));
+	if (n == JOB_RULES_MOST)
+		return fail(r, start->start_mark, k->key, "more than %d rules", JOB_RULES_MOST);
+	if (!has_room(r, k, start->start_mark))
+		return -EINVAL;
+	for (size_t i = 0; i < KNOWN; i++)
+		if (!strncmp(known[i].key, "rules.", 6))
+			r->first_line[i] = 0;
+	r->rule.len = 0;
+	int rc = read_keys(r, k->key);
+	if (rc)
+		return rc;
+	add(r, k, start->start_mark,
+	    xasprintf("%.*s", (int)r->rule.len, r->rule.len ? (const char *)r->rule.data : ""));
+	return check_last(r, start->start_mark);
+}
+
+static int add_rules(struct reader *r, const struct known *k, const yaml_event_t *start)
+{
+	size_t n = 0;
+	yaml_event_t ev;
+	int rc;
+	if (start->type != YAML_SEQUENCE_START_EVENT)
+		return fail(r, start->start_mark, k->key, "expected a list, found %s",
+			    kind_of(start));
+	while (!(rc = next(r, &ev))) {
+		bool end = ev.type == YAML_SEQUENCE_END_EVENT;
+		if (!end)
+			rc = add_rule(r, k, &ev, n);
+		yaml_event_delete(&ev);
+		if (rc || end)
+			break;
+		n++;
+	}
+	return rc ? rc : n == 0 ? fail(r, start->start_mark, k->key, "empty list") : 0;
+}
+
 static int add_value(struct reader *r, const struct known *k, const yaml_event_t *ev)
 {
+	if (k->shape == RULES)
+		return add_rules(r, k, ev);
+	if (k->shape == PART)
+		return add_part(r, k, ev);
+	if (k->shape == PARTS)
+		return add_parts(r, k, ev);
 	if (k->shape == GROUP)
 		return add_group(r, k, ev);
 	if (k->shape == PAIRS)
@@ -524,6 +639,7 @@ int agent_config_parse(struct agent_config *ret, const struct command *cmd, cons
 	if (!rc)
 		join(ret, option_of(cmd, "layers"));
 	yaml_parser_delete(&r.parser);
+	buf_free(&r.rule);
 	if (rc)
 		agent_config_free(ret);
 	return rc;

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "cli/agent_rules.h"
 #include "cli/alarm_options.h"
 #include "cli/push_pairs.h"
 #include "pods/pod_sources.h"
@@ -495,6 +496,13 @@ int agent_options_check_labels(const struct agent_options *o, struct err *e)
 	return 0;
 }
 
+/* The session's own are read when layers are known. */
+static int check_rules(struct agent_options *o, const struct args *a, struct err *e)
+{
+	(void)o;
+	return agent_rules_check(a, e);
+}
+
 static const struct {
 	const char *name;
 	int (*read)(struct agent_options *o, const struct args *a, struct err *e);
@@ -537,6 +545,7 @@ static const struct {
 	{"hpc-job-mapping-dir", read_hpc},
 	{"label", read_labels},
 	{"label-env", read_labels_of},
+	{"rule", check_rules},
 };
 #define READERS (sizeof(readers) / sizeof(readers[0]))
 

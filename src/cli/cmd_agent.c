@@ -13,6 +13,7 @@
 #include "cli/agent_config.h"
 #include "cli/agent_options.h"
 #include "cli/agent_reload.h"
+#include "cli/agent_rules.h"
 #include "cli/agent_settings.h"
 #include "cli/alarm_options.h"
 #include "cli/options.h"
@@ -157,6 +158,12 @@ static const struct opt_def options[] = {
 	 "A label that has the value of this variable of a job's environment. It is named as the "
 	 "variable, in lower case, unless told. Whoever may read what the agent serves reads it: no secrets.",
 	 NULL, OPT_REPEAT},
+	{0, "rule", "RULE",
+	 "What of which job is traced: 'command=python3 *serve*;trace=false' leaves those alone, "
+	 "'command=*train*;layers=cuda,nccl' takes calls of these layers alone. Of command, cgroup "
+	 "(globs) and user all that are given have to fit; the first rule that fits holds. 64 at "
+	 "most.",
+	 NULL, OPT_REPEAT},
 	{0, "no-dcgm", NULL, "Leave out GPUs by the names of NVIDIA's dcgm-exporter.", NULL, 0},
 	{'d', "duration", "TIME",
 	 "Stop after this time: seconds, or with a unit, as 1.5, 200ms or 3m.", NULL, 0},
@@ -185,6 +192,7 @@ struct wanted {
 	struct target target;
 	struct agent_options options;
 	struct session_options session;
+	struct job_rules rules;
 	uint64_t catalog_sum;
 };
 
@@ -226,6 +234,7 @@ static void wanted_free(struct wanted *w)
 {
 	target_free(&w->target);
 	catalog_free(&w->catalog);
+	job_rules_free(&w->rules);
 	args_free(&w->args);
 	agent_config_free(&w->config);
 }
@@ -257,6 +266,7 @@ static int wanted_make(struct wanted *w, const struct args *given, struct err *e
 					 .live_texts = true,
 					 .always_on = true,
 					 .jobs_alone = true}};
+	job_rules_init(&w->rules);
 	if (path && agent_config_load(&w->config, given->command, path, e))
 		return EXIT_USAGE;
 	agent_config_merge(&w->args, given, &w->config);
@@ -278,6 +288,9 @@ static int wanted_make(struct wanted *w, const struct args *given, struct err *e
 	if (target_parse(&w->target, &w->args, e))
 		return blamed(w, given, "pid", "cgroup", 1, e);
 	wanted_session(w);
+	if (agent_rules_read(&w->rules, &w->args, &w->catalog, w->session.layers, e))
+		return blamed(w, given, "rule", "rule", EXIT_USAGE, e);
+	w->session.rules = w->rules.len ? &w->rules : NULL;
 	return 0;
 }
 
@@ -608,6 +621,7 @@ static int run_open(struct running *r, struct wanted *w, struct err *e)
 		.pushes = pushed->to.url != NULL,
 		.owners = &w->options.owners,
 		.labels = &w->options.labels,
+		.rules = w->session.rules,
 		.stacks = w->session.sample_hz != 0,
 	};
 	int rc = agent_open(&r->agent, &wanted, e);

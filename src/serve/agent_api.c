@@ -131,6 +131,13 @@ static json_t *labels_json(const struct proc_labels *l)
 	return ret;
 }
 
+/* null: it is under none. */
+static json_t *rule_json(struct job_rules *r, uint32_t pid)
+{
+	size_t rule = r ? job_rules_of(r, (pid_t)pid) : 0;
+	return rule ? count_json(rule) : json_null();
+}
+
 static json_t *job_json(const struct agent_api_view *v, const struct live_process *p,
 			const struct sums *sums, const struct work_peaks *peaks, bool detail)
 {
@@ -151,6 +158,7 @@ static json_t *job_json(const struct agent_api_view *v, const struct live_proces
 	json_object_set_new(ret, "container", known_json(l->container));
 	json_object_set_new(ret, "container_name", known_json(l->container_name));
 	json_object_set_new(ret, "labels", labels_json(l));
+	json_object_set_new(ret, "rule", rule_json(v->agent.rules, p->pid));
 	json_object_set_new(ret, "age_s", age_json(v, p->start_ns));
 	json_object_set_new(ret, "calls", count_json(sums->calls));
 	json_object_set_new(ret, "errors", count_json(sums->errors));

@@ -582,9 +582,27 @@ static void write_own(const struct series_sink *x, const struct agent_view *v)
 		     s->processes);
 }
 
+/* Of processes of all programs: what a rule fits that is no job counts too. */
+static void write_rules(const struct series_sink *x, struct job_rules *r)
+{
+	if (!r)
+		return;
+	series_family(x, "eacgm_rule_processes", FAMILY_GAUGE,
+		      "Processes that the rule of this number, from 1, is the first to fit.");
+	for (size_t i = 1; i <= r->len; i++) {
+		bool leaves_alone = r->list[i - 1].left_out == JOB_LEFT_ALONE;
+		char number[16];
+		snprintf(number, sizeof(number), "%zu", i);
+		const struct label labels[] = {{"rule", number},
+					       {"trace", leaves_alone ? "false" : "true"}};
+		series_sample(x, labels, LEN(labels), (double)job_rules_count(r, i));
+	}
+}
+
 void agent_series_write(const struct series_sink *x, const struct agent_view *v)
 {
 	write_own(x, v);
+	write_rules(x, v->rules);
 	write_jobs(x, v);
 	write_calls(x, v);
 	write_coverage(x, v);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "serve/series_sink.h"
+#include "session/job_rules.h"
 #include "session/live_notices.h"
 #include "session/live_series.h"
 #include "session/live_state.h"
@@ -66,7 +67,8 @@ struct agent_view {
 	const struct live_jobs *jobs;
 	const struct agent_causes *causes;
 	const struct live_notices *notices;
-	const char *host; /* the host's name */
+	struct job_rules *rules; /* NULL: there are none */
+	const char *host;	 /* the host's name */
 	const char *version;
 	bool freezes; /* the last seconds are kept, and written when something happens: */
 	uint64_t frozen, unfrozen;	      /* files; those that could not be written */

@@ -77,6 +77,13 @@ def needs_torch(part="torch"):
         skip("%s has no %s" % (PYTHON, "torch" if part == "torch" else "torch with " + part))
 
 
+def needs_sessions(t):
+    """Only session links (6.13) can leave a call or a process out: docs/developers/probing.md."""
+    if os.environ.get("EACGM_ATTACH", "session") != "session" or \
+            "session links" not in t.run([EACGM, "doctor"]).out:
+        skip("no session links")
+
+
 def target(name):
     return os.path.join(TARGETS, name)
 

@@ -6,17 +6,10 @@ what it does untraced, and its calls are all seen."""
 import os
 import shutil
 
-from harness import EACGM, Recording, expect, main, probes, skip, target, test
+from harness import EACGM, Recording, expect, main, needs_sessions, probes, skip, target, test
 
 EXCEPTIONS = probes("exceptions*:trace_*")
 LEAVE = probes("libtarget.so:target_*")
-
-
-def needs_sessions(t):
-    """Only session links (6.13) can leave a call or a process out: docs/developers/probing.md."""
-    if os.environ.get("EACGM_ATTACH", "session") != "session" or \
-            "session links" not in t.run([EACGM, "doctor"]).out:
-        skip("no session links")
 
 
 def same_as_untraced(t, cmd, options, env=None):

@@ -15,6 +15,7 @@
 #include "cli/agent_config.h"
 #include "cli/agent_options.h"
 #include "cli/agent_reload.h"
+#include "cli/agent_rules.h"
 
 extern const struct command cmd_agent;
 
@@ -59,6 +60,14 @@ static const char whole[] = "listen: \"[::1]:9999\"\n"
 			    "probes: [\"libfoo.so:foo_*\", \"libfoo.so:bar\"]\n"
 			    "catalogs: /etc/eacgm/more.yaml\n"
 			    "everything: true\n"
+			    "rules:\n"
+			    "  - match:\n"
+			    "      command: python3 *serve*\n"
+			    "      cgroup: /kubepods/*\n"
+			    "      user: 1000\n"
+			    "    trace: false\n"
+			    "  - match: {command: \"*train*\"}\n"
+			    "    layers: [cuda, nccl]\n"
 			    "detect: true\n"
 			    "alarms_per_hour: 0.5\n"
 			    "least_effect: 20\n"
@@ -164,6 +173,10 @@ static void every_key(void **state)
 	assert_int_equal(args_count(&a, "probe"), 2);
 	assert_string_equal(args_get(&a, "catalog"), "/etc/eacgm/more.yaml");
 	assert_true(args_has(&a, "everything"));
+	assert_int_equal(args_count(&a, "rule"), 2);
+	assert_string_equal(args_nth(&a, "rule", 0),
+			    "command=python3 *serve*;cgroup=/kubepods/*;user=1000;trace=false");
+	assert_string_equal(args_nth(&a, "rule", 1), "command=*train*;layers=cuda,nccl");
 	args_free(&a);
 	agent_config_free(&c);
 }
@@ -236,15 +249,16 @@ static void keys(void **state)
 	fails("freeze:\n  colour: x\n",
 	      "a.yaml:2:3: freeze.colour: unknown key (known: folder, before, after, memory_mb, "
 	      "files, max_bytes, max_age)");
-	fails("folder: x\n", "a.yaml:1:1: folder: unknown key (known: listen, tls, token_file, "
-			     "target, layers, probes, "
-			     "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
-			     "freeze, peers, otlp, pprof, parca, profile_interval, store, "
-			     "kubernetes, "
-			     "hpc_job_mapping_dir, labels, label_env, dcgm, duration)");
+	fails("folder: x\n",
+	      "a.yaml:1:1: folder: unknown key (known: listen, tls, token_file, "
+	      "target, layers, probes, "
+	      "catalogs, everything, rules, budget, detect, alarms_per_hour, least_effect, "
+	      "freeze, peers, otlp, pprof, parca, profile_interval, store, "
+	      "kubernetes, "
+	      "hpc_job_mapping_dir, labels, label_env, dcgm, duration)");
 	fails("freeze.folder: x\n",
 	      "a.yaml:1:1: freeze.folder: unknown key (known: listen, tls, token_file, target, "
-	      "layers, probes, catalogs, everything, budget, detect, "
+	      "layers, probes, catalogs, everything, rules, budget, detect, "
 	      "alarms_per_hour, least_effect, freeze, peers, otlp, pprof, parca, profile_interval, "
 	      "store, "
 	      "kubernetes, hpc_job_mapping_dir, labels, label_env, "
@@ -435,7 +449,7 @@ static void files(void **state)
 	fails("a\n", "a.yaml:1:1: expected keys and values, found text");
 	fails("a: &x b\n",
 	      "a.yaml:1:1: a: unknown key (known: listen, tls, token_file, target, layers, probes, "
-	      "catalogs, everything, budget, detect, alarms_per_hour, least_effect, "
+	      "catalogs, everything, rules, budget, detect, alarms_per_hour, least_effect, "
 	      "freeze, peers, otlp, pprof, parca, profile_interval, store, kubernetes, "
 	      "hpc_job_mapping_dir, labels, label_env, dcgm, duration)");
 	fails("listen: &x b\n", "a.yaml:1:9: anchors (&name) are not supported");
@@ -524,6 +538,124 @@ static void blame(void **state)
 	agent_config_free(&c);
 }
 
+static void fail_rules(const char *text, const char *says)
+{
+	char *says_all = xasprintf("a.yaml:%s", says);
+	fails(text, says_all);
+	free(says_all);
+}
+
+static void rules(void **state)
+{
+	(void)state;
+	fail_rules("rules: x\n", "1:8: rules: expected a list, found text");
+	fail_rules("rules: []\n", "1:8: rules: empty list");
+	fail_rules("rules: [x]\n", "1:9: rules: expected keys and values, found text");
+	fail_rules("rules:\n  - match: {comand: x}\n    trace: false\n",
+		   "2:13: rules.match.comand: unknown key, did you mean 'command'?");
+	fail_rules("rules:\n  - mode: stats\n",
+		   "2:5: rules.mode: unknown key (known: match, trace, layers)");
+	fail_rules("rules:\n  - match: {command: a}\n    trace: false\n"
+		   "  - match: {command: b}\n    trace: false\n    trace: true\n",
+		   "6:5: rules.trace: given twice (first in line 5)");
+	fail_rules("rules: [{match: x, trace: false}]\n",
+		   "1:17: rules.match: expected keys and values, found text");
+	fail_rules("rules: [{match: {command: [a]}, trace: false}]\n",
+		   "1:27: rules.match.command: expected a value, found a list");
+	fail_rules("rules: [{match: {command: a;b}, trace: false}]\n",
+		   "1:27: rules.match.command: holds a ';': of globs, '?' stands for it");
+	fail_rules("rules: [{match: {cgroup: kubepods}, trace: false}]\n",
+		   "1:26: rules.match.cgroup: 'kubepods' is no path as in /proc/PID/cgroup: it "
+		   "begins with / or *");
+	fail_rules("rules: [{match: {user: no-such-user}, trace: false}]\n",
+		   "1:24: rules.match.user: there is no user 'no-such-user' on this host");
+	fail_rules("rules: [{match: {command: a}, trace: no}]\n",
+		   "1:38: rules.trace: takes true or false, not 'no'");
+	fail_rules("rules: [{match: {command: a}, layers: []}]\n",
+		   "1:39: rules.layers: empty list");
+	fail_rules("rules:\n  - trace: false\n",
+		   "2:5: rules: 'trace=false': says of no job: give at least one of command, "
+		   "cgroup and user");
+	fail_rules("rules:\n  - match: {command: a}\n",
+		   "2:5: rules: 'command=a': says nothing: give trace or layers");
+	fail_rules("rules:\n  - match: {command: a}\n    trace: false\n    layers: cuda\n",
+		   "2:5: rules: 'command=a;trace=false;layers=cuda': has layers of what is not "
+		   "traced");
+}
+
+static void bounds_of_rules(void **state)
+{
+	(void)state;
+	struct agent_config c;
+	struct buf text = {0};
+	char *fit = xasprintf("rules: [{match: {command: %0127d}, trace: true}]\n", 0),
+	     *more = xasprintf("rules: [{match: {command: %0128d}, trace: true}]\n", 0);
+	parse_ok(&c, fit);
+	agent_config_free(&c);
+	fail_rules(more, "1:27: rules.match.command: longer than 127 bytes");
+	free(fit);
+	free(more);
+	buf_printf(&text, "rules:\n");
+	for (int i = 0; i < JOB_RULES_MOST; i++)
+		buf_printf(&text, "  - {match: {command: a%d}, trace: false}\n", i);
+	fit = xasprintf("%.*s", (int)text.len, (const char *)text.data);
+	more = xasprintf("%s  - {}\n", fit);
+	parse_ok(&c, fit);
+	assert_int_equal(c.values.len, JOB_RULES_MOST);
+	agent_config_free(&c);
+	fail_rules(more, "66:5: rules: more than 64 rules");
+	free(more);
+	text.len = 0;
+	buf_printf(&text, "probes: [");
+	for (int i = 0; i < AGENT_CONFIG_VALUES; i++)
+		buf_printf(&text, "%sa:b", i ? ", " : "");
+	more = xasprintf("%.*s]\nrules:\n  - {match: {command: a}, trace: true}\n", (int)text.len,
+			 (const char *)text.data);
+	fail_rules(more, "3:5: rules: more than 512 values in the file");
+	free(fit);
+	free(more);
+	buf_free(&text);
+}
+
+/* One of the command line, where cuda and nccl are traced. */
+static void assert_rule(const char *text, uint32_t left_out, const char *says)
+{
+	const uint32_t layers = 1u << LAYER_CUDA | 1u << LAYER_NCCL;
+	struct catalog none = {0};
+	struct args a;
+	struct job_rules r;
+	struct err e = {""};
+	char *words[] = {"--rule", (char *)text};
+	assert_int_equal(args_parse(&a, &cmd_agent, 2, words, &e), 0);
+	job_rules_init(&r);
+	assert_int_equal(agent_rules_read(&r, &a, &none, layers, &e), *says ? -EINVAL : 0);
+	assert_string_equal(e.msg, says);
+	assert_int_equal(r.len, !*says);
+	if (r.len)
+		assert_int_equal(r.list[0].left_out, left_out);
+	job_rules_free(&r);
+	args_free(&a);
+}
+
+static void what_a_rule_leaves_out(void **state)
+{
+	(void)state;
+	assert_rule("command=*;layers=cuda,nccl", ~(1u << LAYER_CUDA | 1u << LAYER_NCCL), "");
+	assert_rule("command=*;trace=true;layers=nccl", ~(1u << LAYER_NCCL), "");
+	assert_rule("user=0;trace=false", JOB_LEFT_ALONE, "");
+	assert_rule("cgroup=/a/*;trace=true", 0, "");
+	assert_rule("command=*;layers=cudda", 0,
+		    "--rule: 'command=*;layers=cudda': there is no layer 'cudda'");
+	assert_rule("command=*;layers=mpi", 0,
+		    "--rule: 'command=*;layers=mpi': the layer 'mpi' is traced of no job");
+	assert_rule("command=*;colour=red", 0,
+		    "--rule: 'command=*;colour=red': colour: unknown (known: command, cgroup, "
+		    "user, trace, layers)");
+	assert_rule("command=a;command=b;trace=false", 0,
+		    "--rule: 'command=a;command=b;trace=false': command: given twice");
+	assert_rule("all", 0, "--rule: 'all': 'all' is no KEY=VALUE");
+}
+
 static void assert_changes(const char *was, const char *now, const char *taken, const char *anew,
 			   bool listens)
 {
@@ -560,6 +692,8 @@ static void changes(void **unused)
 	assert_changes("token_file: a\n", "token_file: a\n", "", "", true);
 	assert_changes("token_file: a\n", "layers: [cuda]\n", "--token-file", "--layers", true);
 	assert_changes("layers: [cuda]\n", "layers: [cuda, nccl]\n", "", "--layers", false);
+	assert_changes("budget: 1%\n", "rules: [{match: {user: 0}, trace: false}]\n", "--budget",
+		       "--rule", false);
 	assert_changes("labels: {a: b}\n", "labels: {a: c}\nlabel_env: X\n", "",
 		       "--label, --label-env", false);
 	assert_changes("otlp: {url: \"http://a:1\"}\n",
@@ -583,6 +717,9 @@ int main(void)
 		cmocka_unit_test(labels_together),
 		cmocka_unit_test(where_it_may_listen),
 		cmocka_unit_test(whom_it_may_tell),
+		cmocka_unit_test(rules),
+		cmocka_unit_test(bounds_of_rules),
+		cmocka_unit_test(what_a_rule_leaves_out),
 		cmocka_unit_test(files),
 		cmocka_unit_test(blame),
 		cmocka_unit_test(the_pages_example),
