@@ -284,11 +284,13 @@ static void keep_first_of_steps(const struct steps_text *t, steps_positions_t *p
 	size_t left = 0, short_of = 0; /* launches of the step that short runs make up so far */
 	for (size_t i = 0, n; i < p->len; i += n) {
 		n = run_length(t, p, i, long_ns);
-		for (size_t k = 0; k < n; k++) {
-			bool begins = n < usual ? short_of == 0 : k == 0;
-			if (begins)
+		bool is_whole = n >= usual;
+		short_of = is_whole ? 0 : short_of;
+		for (size_t k = 0; k < (is_whole ? 1 : n); k++) {
+			if (!short_of)
 				p->data[left++] = p->data[i + k];
-			short_of = n < usual ? (short_of + 1) % usual : 0;
+			if (!is_whole && ++short_of == usual)
+				short_of = 0;
 		}
 	}
 	p->len = left;

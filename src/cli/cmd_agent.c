@@ -22,7 +22,9 @@
 
 #define SAMPLE_HZ	 99
 #define PUSH_INTERVAL_NS 10000000000ULL
-#define NO_POST		 "only root and the agent's own user may: for others set a token (eacgm agent --token-file FILE)"
+#define NO_POST                                                                                    \
+	"only root and the agent's own user may: for others set a token (eacgm agent "             \
+	"--token-file FILE)"
 /* Of rows that causes are found in, the incident's and usual ones: as they are, those of five small
  * trainings fill it in ten seconds. */
 #define CAUSES_BYTES	 (16u << 20)
@@ -156,7 +158,8 @@ static const struct opt_def options[] = {
 	 NULL, OPT_REPEAT},
 	{0, "label-env", "[NAME=]VARIABLE",
 	 "A label that has the value of this variable of a job's environment. It is named as the "
-	 "variable, in lower case, unless told. Whoever may read what the agent serves reads it: no secrets.",
+	 "variable, in lower case, unless told. Whoever may read what the agent serves reads it: "
+	 "no secrets.",
 	 NULL, OPT_REPEAT},
 	{0, "rule", "RULE",
 	 "What of which job is traced: 'command=python3 *serve*;trace=false' leaves those alone, "

@@ -37,16 +37,6 @@
 
 /* ---- calls ---- */
 
-static bool has_role(const struct evidence *e, const struct call_growth *c,
-		     const char *const *roles)
-{
-	const char *role = strtab_get(&e->t->strings, e->t->probes.data[c->probe].role, NULL);
-	for (; *roles; roles++)
-		if (!strcmp(role, *roles))
-			return true;
-	return false;
-}
-
 static bool has_name(const struct evidence *e, const struct call_growth *c,
 		     const char *const *names)
 {
@@ -62,34 +52,17 @@ static bool is_of_layer(const struct evidence *e, const struct call_growth *c, c
 	return !strcmp(strtab_get(&e->t->strings, e->t->probes.data[c->probe].layer, NULL), layer);
 }
 
-static struct call_growth calls_of(const struct evidence *e,
-				   bool (*is)(const struct evidence *e,
-					      const struct call_growth *c))
-{
-	struct call_growth ret = {0};
-	for (size_t i = 0; i < e->calls.len; i++) {
-		const struct call_growth *c = &e->calls.data[i];
-		if (!is(e, c))
-			continue;
-		ret.n += c->n;
-		ret.usual_n += c->usual_n;
-		ret.ns += c->ns;
-		ret.usual_ns += c->usual_ns;
-	}
-	return ret;
-}
-
 static bool syncs(const struct evidence *e, const struct call_growth *c)
 {
 	static const char *const roles[] = {"sync", NULL};
 	static const char *const names[] = {"aten::item", "aten::_local_scalar_dense", NULL};
-	return has_role(e, c, roles) || has_name(e, c, names);
+	return causes_has_role(e, c, roles) || has_name(e, c, names);
 }
 
 static bool launches(const struct evidence *e, const struct call_growth *c)
 {
 	static const char *const roles[] = {"launch", "graph_launch", NULL};
-	return has_role(e, c, roles) || is_of_layer(e, c, "torch");
+	return causes_has_role(e, c, roles) || is_of_layer(e, c, "torch");
 }
 
 static bool allocates(const struct evidence *e, const struct call_growth *c)
@@ -97,13 +70,13 @@ static bool allocates(const struct evidence *e, const struct call_growth *c)
 	static const char *const roles[] = {"alloc",	   "free",	 "host_alloc",
 					    "host_free",   "vmm_create", "vmm_map",
 					    "vmm_release", "vmm_unmap",	 NULL};
-	return has_role(e, c, roles);
+	return causes_has_role(e, c, roles);
 }
 
 static bool copies(const struct evidence *e, const struct call_growth *c)
 {
 	static const char *const roles[] = {"copy", "copy_htod", "copy_dtoh", NULL};
-	return has_role(e, c, roles);
+	return causes_has_role(e, c, roles);
 }
 
 /* Of functions that were called more often than usual alone: by how much. */
@@ -379,7 +352,7 @@ static double ran_longer(const struct evidence *e)
 /* More operations, each of them small beside usual ones. */
 static double launch_bound(const struct evidence *e)
 {
-	struct call_growth c = calls_of(e, launches), more = more_of(e, launches);
+	struct call_growth c = causes_calls_of(e, launches), more = more_of(e, launches);
 	struct call_growth s = more_of(e, syncs);
 	double mean = more.n > 0 ? more.ns / more.n : 0;
 	double usual = c.usual_n > 0 ? c.usual_ns / c.usual_n : 0;
@@ -410,7 +383,7 @@ static double alloc_churn(const struct evidence *e)
 
 static double pcie(const struct evidence *e)
 {
-	struct call_growth c = calls_of(e, copies);
+	struct call_growth c = causes_calls_of(e, copies);
 	double longer = c.n > 0 && c.usual_n > 0 ? c.ns - c.n * c.usual_ns / c.usual_n : 0;
 	return longer > 0 ? fmin(longer, causes_part_sum(e, owner_is_gpu)) : 0;
 }

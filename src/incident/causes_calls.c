@@ -49,3 +49,30 @@ double causes_slow_calls(const struct evidence *e, double alike_ns,
 	}
 	return ns;
 }
+
+bool causes_has_role(const struct evidence *e, const struct call_growth *c,
+		     const char *const *roles)
+{
+	const char *role = strtab_get(&e->t->strings, e->t->probes.data[c->probe].role, NULL);
+	for (; *roles; roles++)
+		if (!strcmp(role, *roles))
+			return true;
+	return false;
+}
+
+struct call_growth causes_calls_of(const struct evidence *e,
+				   bool (*is)(const struct evidence *e,
+					      const struct call_growth *c))
+{
+	struct call_growth ret = {0};
+	for (size_t i = 0; i < e->calls.len; i++) {
+		const struct call_growth *c = &e->calls.data[i];
+		if (!is(e, c))
+			continue;
+		ret.n += c->n;
+		ret.usual_n += c->usual_n;
+		ret.ns += c->ns;
+		ret.usual_ns += c->usual_ns;
+	}
+	return ret;
+}

@@ -4,6 +4,14 @@
 
 #include "incident/evidence.h"
 
+/* Whether a call's role is one of these; NULL ends them. */
+bool causes_has_role(const struct evidence *e, const struct call_growth *c,
+		     const char *const *roles);
+/* Those calls added up: n and ns, now and usually. */
+struct call_growth causes_calls_of(const struct evidence *e,
+				   bool (*is)(const struct evidence *e,
+					      const struct call_growth *c));
+
 /* By how much they took longer by themselves, ns. Calls of the layers torch and cuda count that are
  * as many as usual; not those that wait for the GPU (reads, synchronization, copies). alike_ns:
  * what the job lost to what makes all calls longer alike, so much of which is theirs. *ret_top, if

@@ -6,39 +6,20 @@
  * wait for the GPU. What the GPU itself did is told by a timeline alone; this needs none. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "incident/causes_calls.h"
 #include "incident/causes_owners.h"
 #include "incident/evidence_impl.h"
 
 #define LONGER 1.5 /* so many times as the rest: what slows all code slows these alike */
 
-static bool hands_over(const struct rec_tables *t, const struct call_growth *c)
+static bool hands_over(const struct evidence *e, const struct call_growth *c)
 {
 	static const char *const roles[] = {
-		"launch",    "graph_launch", "set",	  "copy",
-		"copy_htod", "copy_dtoh",    "copy_dtod", "copy_ptop",
+		"launch",    "graph_launch", "set",	  "copy", "copy_htod",
+		"copy_dtoh", "copy_dtod",    "copy_ptop", NULL,
 	};
-	const char *role = strtab_get(&t->strings, t->probes.data[c->probe].role, NULL);
-	for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++)
-		if (!strcmp(role, roles[i]))
-			return true;
-	return false;
-}
-
-static struct call_growth handing_over(const struct evidence *e)
-{
-	struct call_growth ret = {0};
-	for (size_t i = 0; i < e->calls.len; i++) {
-		const struct call_growth *c = &e->calls.data[i];
-		if (!hands_over(e->t, c))
-			continue;
-		ret.n += c->n;
-		ret.usual_n += c->usual_n;
-		ret.ns += c->ns;
-		ret.usual_ns += c->usual_ns;
-	}
-	return ret;
+	return causes_has_role(e, c, roles);
 }
 
 /* How many times as long as usual the rest took, at least 1. */
@@ -92,7 +73,7 @@ static void move(struct blame *b, double share)
 
 void evidence_full_queue(struct evidence *e)
 {
-	struct call_growth c = handing_over(e);
+	struct call_growth c = causes_calls_of(e, hands_over);
 	double spread = spread_ns(e);
 	if (c.n < 1 || c.usual_n < 1 || !(c.usual_ns > 0) || !(spread > 0))
 		return;
