@@ -180,6 +180,7 @@ def live(t):
         # another process of the machine may have been told of before
         hog = r"cause: CPU contention.* \((%s)\)" % "|".join(map(str, t.hogs))
         t.wait_for(lambda: re.search(hog, said()), "the cause", 100)
+        t.wait_for(lambda: "do: Give the job CPUs of its own" in said(), said)
         # a fast machine tells within the first window: what is short beside the stop is no piece
         time.sleep(max(0, t.slow_s - (time.monotonic_ns() - began) / 1e9))
         undo()
