@@ -243,9 +243,15 @@ static void get_page(struct agent *a, struct http_answer *ret)
 	web_page_end(&ret->body);
 }
 
+/* The page is the same for all, and has nothing of this host in it: what it shows it asks for. */
+static bool wants_page(const char *accept)
+{
+	return web_page_is_there() && strstr(accept, "text/html");
+}
+
 static void get_root(void *ctx, const struct http_question *q, struct http_answer *ret)
 {
-	if (web_page_is_there() && strstr(q->accept, "text/html")) {
+	if (wants_page(q->accept)) {
 		get_page(ctx, ret);
 		return;
 	}
@@ -288,7 +294,7 @@ static void post_freeze(void *ctx, const struct http_question *q, struct http_an
 }
 
 const struct http_route agent_routes[] = {
-	{"/", .answer = get_root},
+	{"/", .answer = get_root, .open = wants_page},
 	{"/metrics", .answer = get_metrics},
 	{"/api/v1/jobs", .answer = get_jobs, .guarded = true},
 	{"/api/v1/jobs/", .answer = get_job, .guarded = true},

@@ -63,8 +63,10 @@ static const struct opt_def options[] = {
 	 NULL, OPT_FILE},
 	{0, "tls-key", "FILE", "Its key, in PEM.", NULL, OPT_FILE},
 	{0, "token-file", "FILE",
-	 "Answer only who says the token that is in this file: Authorization: Bearer TOKEN.", NULL,
-	 OPT_FILE},
+	 "Answer only who says the token that is in this file: Authorization: Bearer TOKEN. "
+	 "Browsers "
+	 "are given the page, which asks for it.",
+	 NULL, OPT_FILE},
 	{0, "budget", "PCT",
 	 "What tracing may cost the jobs, of their processor time: 1% unless told, with --detect "
 	 "as "

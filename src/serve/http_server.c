@@ -294,6 +294,20 @@ static bool is_admitted(const struct http_server *s, struct evhttp_request *r)
 							    "Authorization"));
 }
 
+/* The path is compared as it was sent: who says no token is told nothing of others. */
+static bool is_open(const struct http_server *s, struct evhttp_request *r)
+{
+	const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(r);
+	const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
+	enum evhttp_cmd_type how = evhttp_request_get_command(r);
+	if (!path || (how != EVHTTP_REQ_GET && how != EVHTTP_REQ_HEAD))
+		return false;
+	for (size_t i = 0; i < s->routes_len; i++)
+		if (s->routes[i].open && !strcmp(s->routes[i].path, path))
+			return s->routes[i].open(accept_of(r));
+	return false;
+}
+
 /* "127.0.0.1:9477", "[::1]", "localhost:80", as RFC 9110 has them: no name that is somebody's. */
 static bool is_asked_by_number(struct evhttp_request *r)
 {
@@ -471,7 +485,7 @@ static void on_question(struct evhttp_request *r, void *arg)
 	if (s->tls &&
 	    !bufferevent_openssl_get_ssl(b)) /* libevent's own, where ours had no memory */
 		shutdown(bufferevent_getfd(b), SHUT_RDWR);
-	else if (is_admitted(s, r))
+	else if (is_admitted(s, r) || is_open(s, r))
 		answer(s, r);
 	else
 		send_error(r, 401);

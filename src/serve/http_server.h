@@ -3,8 +3,8 @@
  *
  * Everything that a client sends is bounded: its headers, its body, and the time that it may take
  * for either. TLS and a token are the host's to ask for: it decides which addresses are safe
- * without. Where there is a token, no path is answered to who does not say it; where there is none,
- * only root and this process's user may POST.
+ * without. Where there is a token, no path is answered to who does not say it but a route's that is
+ * open; where there is none, only root and this process's user may POST.
  *
  * A route whose answers take a while is answered aside (http_aside.h): others do not wait for it.
  *
@@ -51,6 +51,9 @@ struct http_route {
 	/* Only for who asks a number or "localhost": a page from elsewhere, whose name was made to
 	 * lead here, may not read it. */
 	bool guarded;
+	/* GET: whether who says no token is answered, by what is accepted ("" if nothing is said);
+	 * NULL: nobody is. What it answers then is for anybody to read. */
+	bool (*open)(const char *accept);
 };
 
 struct http_server;

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 
+KEYS = {"Enter": ("\r", 13), "Tab": ("", 9), "Escape": ("", 27)}  # text and number
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LAUNCH = """import os, sys
 a, b = os.dup(int(sys.argv[1])), os.dup(int(sys.argv[2]))
@@ -146,9 +147,18 @@ class Chromium:
             self.mouse(kind, x, y)
 
     def key(self, key, modifiers=0):
-        text = {"text": key} if len(key) == 1 and not modifiers else {}
-        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, modifiers=modifiers, **text)
-        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, modifiers=modifiers)
+        text, number = KEYS.get(key, (key if len(key) == 1 and not modifiers else "", 0))
+        more = {"windowsVirtualKeyCode": number, "code": key} if number else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, modifiers=modifiers, **more,
+                  **({"text": text} if text else {}))
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, modifiers=modifiers, **more)
+
+    def type(self, text):
+        """In what has the focus, in place of what is selected there."""
+        self.call("Input.insertText", text=text)
+
+    def keep_downloads(self, folder):
+        self.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
 
     def screenshot(self, path):
         import base64

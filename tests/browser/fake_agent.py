@@ -1,8 +1,11 @@
 """An agent that knows what a test tells it: the page and answers below /api/v1/, on a port of its own.
 
-`answers` has a value, JSON as bytes, a status with either, or a function of the query, for each path below
-/api/v1/; `state` what events tell. `asked` lists the paths that were asked for.
+`answers` has a value, JSON as bytes, a status with either, or a function of the query, for each
+path below /api/v1/; `state` what events tell. `files` has a type and bytes, or a function of a
+status with both, for other paths. `asked` lists the paths that were asked for. `token` is what it
+asks for, but of who asks for the page; `refused` counts those who did not say it.
 """
+import contextlib
 import http.server
 import json
 import pathlib
@@ -21,6 +24,8 @@ def page_of(build):
 class FakeAgent:
     def __init__(self, page):
         self.page, self.answers, self.files, self.asked, self.answered = page, {}, {}, [], []
+        self.token, self.refused = None, 0
+        self.pieces = lambda event: [event]  # in which an event is sent
         self.state = {"now_ns": NOW, "jobs": 0, "incidents": 0, "anomalies": 0, "lasting": 0,
                       "steps": 0, "own_cpu_cores": 0.01, "cost_ratio": 0.003, "lost": 0}
         self.ended = threading.Event()
@@ -53,11 +58,17 @@ class FakeAgent:
     def answer(self, question):
         url = urllib.parse.urlsplit(question.path)
         self.asked.append(question.path)
-        if url.path == "/api/v1/events":
+        admitted = not self.token or url.path == "/" or \
+            question.headers["Authorization"] == f"Bearer {self.token}"
+        if admitted and url.path == "/api/v1/events":
             self.stream(question)
             return
         try:
-            self.tell(question, url)
+            if admitted:
+                self.tell(question, url)
+            else:
+                self.refused += 1
+                self.send(question, 401, "text/plain; charset=utf-8", b"Unauthorized\n")
         finally:
             self.answered.append(question.path)
 
@@ -66,7 +77,10 @@ class FakeAgent:
         if url.path == "/":
             self.send(question, 200, "text/html; charset=utf-8", self.page.encode())
         elif url.path in self.files:
-            self.send(question, 200, *self.files[url.path])
+            told = self.files[url.path]
+            self.send(question, *(told() if callable(told) else (200, *told)))
+        elif name == "state":
+            self.send(question, 200, "application/json", json.dumps(self.state).encode())
         elif name in self.answers:
             value = self.answers[name]
             if callable(value):
@@ -83,11 +97,14 @@ class FakeAgent:
         question.send_header("Content-Type", kind)
         question.send_header("Content-Length", str(len(body)))
         question.end_headers()
-        question.wfile.write(body)
+        with contextlib.suppress(OSError):  # who asked may be gone
+            question.wfile.write(body)
 
     def owes(self):
         """How many questions have no answer yet; events are no answer."""
-        return sum(not path.startswith("/api/v1/events") for path in list(self.asked)) - len(self.answered)
+        def counted(paths):
+            return sum(not path.startswith("/api/v1/events") for path in list(paths))
+        return counted(self.asked) - counted(self.answered)
 
     def stream(self, question):
         question.send_response(200)
@@ -96,7 +113,9 @@ class FakeAgent:
         question.end_headers()
         try:
             while not self.ended.wait(0.2):
-                question.wfile.write(b"event: state\ndata: %s\n\n" % json.dumps(self.state).encode())
-                question.wfile.flush()
+                event = b"event: state\ndata: %s\n\n" % json.dumps(self.state).encode()
+                for piece in self.pieces(event):
+                    question.wfile.write(piece)
+                    question.wfile.flush()
         except OSError:
             pass

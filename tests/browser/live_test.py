@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import sys
+import tempfile
 import time
 
 import chromium
@@ -597,6 +598,113 @@ def what_fails_is_said_and_gets_better(page):
     page.browser.problems.clear()
 
 
+TOKEN = "right-._~+/=0123456789"
+
+
+def says_a_token(page, text):
+    """By keys: the field has the focus, and what is in it is selected."""
+    page.wait(lambda: page.browser.run("document.activeElement.id") == "token", "the field")
+    page.browser.type(text)
+    page.browser.key("Enter")
+
+
+def with_token(page, view):
+    """Who asks has not said one in this tab."""
+    usual(page.agent)
+    page.open("settings")
+    page.browser.run("sessionStorage.clear()")
+    page.leave()
+    page.agent.token = TOKEN
+    page.open(view)
+
+
+@test
+def a_token_is_asked_for(page):
+    with_token(page, "jobs")
+    before = page.agent.asked.count("/api/v1/state")
+    page.wait(lambda: "This agent asks for a token" in page.text("form:not([hidden])"), "the field")
+    field = page.browser.run("""(() => { const f = document.querySelector("#token");
+        return [f.type, f.autocomplete, f.labels[0].textContent]; })()""")
+    assert field == ["text", "off", "Token"], field
+    assert "train.py" not in page.browser.run("document.body.textContent"), "nothing of a job"
+    assert page.browser.run("['nav', 'main', 'footer'].every((n) => document.querySelector(n).hidden)")
+    says_a_token(page, "wrong-token-0123456789")
+    page.wait(lambda: page.text("[role=alert]") == "The agent does not take this token.", "that it is wrong")
+    assert page.agent.asked.count("/api/v1/state") == before + 1, "it was tried once"
+    says_a_token(page, "w\u00f6rong")
+    page.wait(lambda: page.text("[role=alert]") == "The agent does not take this token.", "that it is none")
+    page.shot("token")
+    kept = "[sessionStorage.length, localStorage.length, document.cookie]"
+    assert page.agent.asked.count("/api/v1/state") == before + 1, "it is not tried"
+    assert page.browser.run(kept) == [0, 0, ""], page.browser.run(kept)
+    says_a_token(page, TOKEN)
+    page.wait(lambda: "train.py (100)" in page.text(), "what is behind it")
+    assert page.browser.run("document.querySelector('form').hidden && !document.querySelector('nav').hidden")
+    page.wait(lambda: "2 job processes" in page.text("header"), "what comes by events")
+    page.agent.state.update(jobs=3)
+    page.wait(lambda: "3 job processes" in page.text("header"), "what comes next")
+    assert page.browser.run(kept) == [1, 0, ""], page.browser.run(kept)
+    refused = page.agent.refused
+    page.open("incidents")
+    page.wait(lambda: "another process takes" in page.text(), "this tab says it by itself")
+    assert page.agent.refused == refused and not any(TOKEN in path for path in page.agent.asked)
+    page.agent.token = "another-0123456789"
+    page.wait(lambda: "The agent does not take this token." in page.text("form:not([hidden])"), "it is another by now")
+    assert page.browser.run(kept)[0] == 0, "it is not kept any more"
+    page.agent.token = None
+    says_a_token(page, TOKEN)
+    page.wait(lambda: "another process takes" in page.text(), "none is asked for any more")
+    page.browser.problems.clear()  # the browser says that there were 401
+
+
+@test
+def files_come_with_the_token_too(page):
+    with_token(page, "freezes")
+    made, stem = [False], "/freezes/" + FREEZE[:-6]
+    page.agent.files = {
+        stem + ".eacgm": ("application/octet-stream", b"a recording" * 1000),
+        stem + ".html": lambda: (200, "text/html; charset=utf-8", b"<h1>its page</h1>") if made[0] else
+                                (202, "text/html", b"comes")}
+    says_a_token(page, TOKEN)
+    page.wait(lambda: FREEZE in page.text(), "the file")
+    with tempfile.TemporaryDirectory() as folder:
+        page.browser.keep_downloads(folder)
+        page.click("a.freeze-file")
+        file = pathlib.Path(folder, FREEZE)
+        page.wait(file.exists, "what was kept")
+        assert file.read_bytes() == b"a recording" * 1000
+    page.click("a.freeze-page")
+    page.wait(lambda: "the page is being made" in page.text(), "that it takes a while")
+    page.browser.key("1")
+    page.wait(lambda: "train.py (100)" in page.text(), "another view")
+    made[0] = True
+    page.browser.key("8")
+    page.wait(lambda: "the page is made: the link opens it" in page.text(), "it")
+    link = "document.querySelector('a.freeze-page')"
+    assert page.browser.run(f"[{link}.protocol, {link}.target]") == ["blob:", "_blank"]
+    page.agent.files[stem + ".eacgm"] = lambda: (404, "text/plain", b"there is no such file\n")
+    page.click("a.freeze-file")
+    page.wait(lambda: "there is no such file" in page.text(), "what the agent says")
+    loads = page.browser.loads
+    page.browser.run(f"{link}.target = ''")
+    page.click("a.freeze-page")
+    page.wait(lambda: page.text("h1") == "its page" and page.browser.loads > loads, "the page")
+    page.browser.problems.clear()  # 401, 404
+    page.agent.token, page.agent.files = None, {}
+
+
+@test
+def events_may_come_in_any_pieces(page):
+    usual(page.agent)
+    page.agent.pieces = lambda event: [b": nothing\r\nretry: 10\nid: 7\r", b"\n", *(
+        event.replace(b"\n", b"\r\n")[i:i + 7] for i in range(0, len(event) + 3, 7)), b"data: {}\n\n"]
+    page.open("jobs")
+    for jobs in (5, 6):
+        page.agent.state.update(jobs=jobs)
+        page.wait(lambda: f"{jobs} job processes" in page.text("header"), "what they tell")
+    page.agent.pieces = lambda event: [event]
+
+
 VIEWS = ["jobs", "steps", "gpus", "incidents", "incidents/7", "anomalies", "flames", "ranks", "freezes", "probes",
          "settings", "steps/last/604800", "gpus/last/604800", "incidents/last/604800"]
 
@@ -681,7 +789,7 @@ def run(page):
             print(f"not ok {number} - {name}\n# {type(e).__name__}: {e}", flush=True)
         page.browser.problems.clear()
     outside = [url for url in page.browser.requests
-               if not url.startswith((page.agent.url, "about:", "data:"))]
+               if not url.startswith((page.agent.url, "about:", "data:", "blob:" + page.agent.url))]
     bad += bool(outside)
     print(f"{'not ' if outside else ''}ok {len(TESTS) + 1} - nobody else is asked {outside[:3]}")
     return bool(bad)

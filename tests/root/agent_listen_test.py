@@ -3,18 +3,24 @@
 hostile clients get."""
 
 import collections
+import http.client
 import os
 import random
 import re
 import socket
 import ssl
 import struct
+import sys
 import time
 import urllib.error
 import urllib.request
 
-from agents import Agent, certificate, posted_by_nobody
-from harness import EACGM, PUSH, expect, main, probes, test
+from agents import Agent, certificate, posted_by_nobody, start_in
+from harness import BUILD, EACGM, PUSH, ROOT, expect, main, probes, skip, target, test
+
+sys.path.insert(0, os.path.join(ROOT, "tests/browser"))
+import chromium  # noqa: E402
+from fake_agent import page_of  # noqa: E402
 
 TOKEN = "0123456789abcdef-._~+/="
 PATHS = ("/", "/metrics", "/healthz", "/no", "/../etc/passwd", "/metrics%00x")
@@ -111,6 +117,95 @@ def _(t):
         expect(False, "TLS 1.1")
     except (ssl.SSLError, OSError):
         pass
+    a.end()
+
+
+def routes():
+    """All paths that the agent's table of routes has; what is below one is named."""
+    with open(os.path.join(ROOT, "src/cli/agent_answers.c"), encoding="utf-8") as f:
+        found = re.findall(r'^\t\{"(/[^"]*)",', f.read(), re.M)
+    return [path + ("1" if path.endswith("/") and path != "/" else "") for path in found]
+
+
+def asked_raw(a, method, path, accept):
+    """(status, text) of a question without a token, its path as it stands."""
+    c = http.client.HTTPSConnection("127.0.0.1", a.port, timeout=20,
+                                    context=ssl.create_default_context(cafile=a.ca))
+    c.request(method, path, headers={"Accept": accept} if accept else {})
+    r = c.getresponse()
+    told = r.status, r.read().decode()
+    c.close()
+    return told
+
+
+@test("without the token the page's bundle comes, and nothing else of any path", 90)
+def _(t):
+    folder = t.path("freezes")
+    a = everywhere(t, "--budget", "100%", "--layers", "user", *probes(PUSH), "--freeze", folder,
+                   "--freeze-after", "100ms", "--detect", "--store", t.path("agent.db"))
+    expect(a.status("/freeze", method="POST", data=b"") == 202, "freeze")
+    t.wait_for(lambda: "froze " in a.said(), "a file")
+    stem = "/freezes/" + os.listdir(folder)[0][:-len(".eacgm")]
+    paths = routes() + [stem + ".eacgm", stem + ".html", "/api/v1/jobs/1/flame", "/no"]
+    expect(len(paths) > 20 and "/" in paths and "/api/v1/events" in paths, paths)
+    paths += ["//", "/.", "/./", "/%2f", "/%2e", "/..", "/index.html", "/.." + stem + ".html",
+              "/%2e%2e/metrics", "/;/metrics", "*", "/?", "/?/metrics", "/#/metrics"]
+    page = page_of(BUILD)
+    for path in paths:
+        free = page and path in ("/", "/?", "/?/metrics", "/#/metrics")
+        for accept in (None, "*/*", "application/json", "text/html,*/*;q=0.8"):
+            status, text = asked_raw(a, "GET", path, accept)
+            if free and accept and "text/html" in accept:
+                expect(status == 200 and text == page, (path, status, text[:99]))
+            else:
+                expect(status == 401 and text == "Unauthorized\n", (path, accept, status, text))
+        expect(asked_raw(a, "POST", path, "text/html")[0] == 401, path)
+    if page:
+        expect(asked_raw(a, "HEAD", "/", "text/html") == (200, ""), "HEAD")
+        told = without_token(a, "/", headers={"Accept": "text/html"})[1]["Content-Security-Policy"]
+        expect(told == a.get("/", Accept="text/html")[1]["Content-Security-Policy"] and
+               "connect-src 'self'" in told and "unsafe" not in told, told)
+    a.end()
+
+
+@test("by TLS with a token, in a browser: the field, what jobs do, a frozen trace's page", 150)
+def _(t):
+    if not chromium.find():
+        skip("there is no Chromium (package chromium)")
+    if not page_of(BUILD):
+        skip("this eacgm was built without the page")
+    a = everywhere(t, "--budget", "100%", "--layers", "user", *probes(PUSH), "--freeze",
+                   t.path("freezes"), "--freeze-after", "100ms")
+    job = start_in(t, a.group, target("calls"), "until", t.path("never"), "1", "100")
+    t.wait_for(lambda: "calls" in a.get("/api/v1/jobs")[0], "the job")
+    expect(a.status("/freeze", method="POST", data=b"") == 202, "freeze")
+    t.wait_for(lambda: "froze " in a.said(), "a file")
+    with chromium.Chromium(flags=("--ignore-certificate-errors",)) as browser:
+        browser.open(a.url("/"))
+
+        def text(selector="main"):
+            return browser.run("document.querySelector('%s')?.innerText ?? ''" % selector)
+        t.wait_for(lambda: browser.run("document.activeElement.id") == "token", text("body"))
+        browser.type("x" + TOKEN)
+        browser.key("Enter")
+        t.wait_for(lambda: "does not take this token" in text("[role=alert]"), lambda: text("body"))
+        browser.type(TOKEN)
+        browser.key("Enter")
+        t.wait_for(lambda: "calls (%d)" % job.pid in text(), lambda: text("body"), 30)
+        t.wait_for(lambda: "1 job process" in text("header"), lambda: text("body"), 30)
+        t.kill(job)
+        job.wait()
+        t.wait_for(lambda: "0 job processes" in text("header"), lambda: text("body"), 30)
+        browser.key("8")
+        t.wait_for(lambda: browser.run("!!document.querySelector('a.freeze-page')"), text)
+        browser.run("document.querySelector('a.freeze-page').click()")
+        t.wait_for(lambda: "the link opens it" in text(), text, 90)
+        browser.run("document.querySelector('a.freeze-page').target = ''")
+        browser.run("document.querySelector('a.freeze-page').click()")
+        t.wait_for(lambda: "Overview" in text("nav"), lambda: text("body"), 30)
+        expect(browser.run("location.protocol") == "blob:" and "1 process" in text(), text())
+        expect(all("status of 401" in p for p in browser.problems), browser.problems)
+        expect(not any(TOKEN in url for url in browser.requests), browser.requests)
     a.end()
 
 

@@ -13,7 +13,9 @@ import { flames } from "./live/flames";
 import { historyOfCounters, historyOfFlames, historyOfIncidents, historyOfSteps } from "./live/history";
 import { noteRange, placeOf, ranged } from "./live/range";
 import { freezes, frozenOf } from "./live/freezes";
+import { gate } from "./live/token";
 import { incidents } from "./live/incidents";
+import { listen } from "./live/events";
 import { ranks } from "./live/ranks";
 import { settings } from "./live/settings";
 
@@ -196,36 +198,39 @@ export function live(): void {
                  view("anomalies", "Anomalies", anomalies), view("flames", "Flame graphs", () => ranged("flames", flames(), historyOfFlames())), view("ranks", "Ranks", ranks), view("freezes", "Frozen traces", freezes), view("probes", "Probes and cost", self), view("settings", "Settings", settings)];
   const { nav, main } = tabs(views);
   const lost = (why: string) => { light.classList.add("off"); words.textContent = why; };
+  let end = new AbortController(); // of what listens
+  const footer = h("footer", { class: "note" }, `Keys: 1 to 9 and 0 choose a view, / filters. What you see is brought up to date each two seconds.`);
+  const skip = h("a", { href: "#view", class: "skip", on: { click: (e: Event) => { e.preventDefault(); main.focus(); } } }, "to the view");
+  const token = gate([skip, nav, main, footer], () => { end.abort(); lost("a token is asked for"); },
+    () => { last = -EACH_MS; follow(); void look(); });
   async function look(): Promise<void> {
     const id = views.find((v) => v.id === fragment().view)?.id ?? views[0].id, now = performance.now();
-    if (busy || document.hidden || now - last < EACH_MS) return;
+    if (busy || document.hidden || token.shut() || now - last < EACH_MS) return;
     busy = true;
     last = now;
-    try { await made.get(id)?.refresh(); } catch (e) { lost(String(e)); }
+    try { await made.get(id)?.refresh(); } catch (e) { if (!token.shut()) lost(String(e)); }
     busy = false;
   }
-  function listen(): EventSource {
-    const events = new EventSource("/api/v1/events");
-    events.addEventListener("state", (e) => {
-      const state = JSON.parse((e as MessageEvent).data);
+  function follow(): void {
+    end.abort();
+    end = new AbortController();
+    void listen("/api/v1/events", end.signal, (event, data) => {
+      if (event !== "state") return;
+      const state = JSON.parse(data);
       light.classList.remove("off");
       words.textContent = `${plural(state.jobs, "job process", "job processes")}, ${plural(state.incidents, "incident")}, `
         + `tracing takes ${percent(state.cost_ratio)} of their time`;
       void look();
-    });
-    events.addEventListener("error", () => lost("the agent does not answer; trying again"));
-    return events;
+    }, lost);
   }
-  let events = listen();
+  follow();
   // A page that the browser keeps to go back to would hold its connection, of which there are few.
-  addEventListener("pagehide", () => events.close());
-  addEventListener("pageshow", (e) => { if (e.persisted) events = listen(); });
+  addEventListener("pagehide", () => end.abort());
+  addEventListener("pageshow", (e) => { if (e.persisted) follow(); });
   document.addEventListener("visibilitychange", () => void look());
   addEventListener("hashchange", () => { last = -EACH_MS; queueMicrotask(() => void look()); });
   document.title = `${location.host} - eACGM`;
   add(clear(document.getElementById("page")!), [
-    h("a", { href: "#view", class: "skip", on: { click: (e: Event) => { e.preventDefault(); main.focus(); } } }, "to the view"),
-    h("header", null, h("span", { class: "brand" }, "eACGM"), h("strong", null, location.host), light, words), nav, main,
-    h("footer", { class: "note" }, `Keys: 1 to 9 and 0 choose a view, / filters. What you see is brought up to date each two seconds.`),
+    skip, h("header", null, h("span", { class: "brand" }, "eACGM"), h("strong", null, location.host), light, words), token.element, nav, main, footer,
   ]);
 }

@@ -1,20 +1,83 @@
 // freezes.ts - the traces that the agent froze: the file, and the page of it, which the agent makes
-// when it is asked for.
+// when it is asked for. Who says a token has them asked for by the script: links cannot say it.
 import type { Json } from "../data";
 import { add, clear, h, note } from "../dom";
 import { bytes } from "../format";
 import { get, type Live } from "./get";
+import { ask, hasToken } from "./token";
 
 const AFTER_NS = 5e9; // unless the agent was told otherwise
 const APART_NS = 31e9; // what happens so soon after another belongs to the same file
 const BEFORE_NS = 2e9; // names of files have whole seconds
+const AGAIN_MS = 1000; // while something is made
+const SAVED_MS = 60000; // in which a browser has begun to keep what it is given
 
+/** What is being done with a file: it outlives what is on the screen. */
+interface Doing { words: string; page: string } // page: the address of what was made, "" if nothing was
+
+const doings = new Map<string, Doing>();
 const utc = (ns: number): string => new Date(ns / 1e6).toISOString().replace("T", " ").slice(0, 19) + " UTC";
-const pageOf = (f: Json): string => `/freezes/${f.name.replace(/\.eacgm$/, "")}.html`;
+const at = (name: string, ending: string): string => `/freezes/${name.replace(/\.eacgm$/, ending)}`;
+const doingOf = (name: string): Doing => doings.get(name) ?? { words: "", page: "" };
+
+function show(span: HTMLElement): void {
+  const { words, page } = doingOf(span.dataset.frozen!), link = span.querySelector<HTMLAnchorElement>("a.freeze-page")!;
+  const status = span.querySelector<HTMLElement>("[role=status]")!;
+  if (status.textContent !== words) add(clear(status), [words]);
+  if (page && link.getAttribute("href") !== page) {
+    link.href = page;
+    link.target = "_blank";
+  }
+}
+
+const showAll = (): void => document.querySelectorAll<HTMLElement>("[data-frozen]").forEach(show);
+
+function say(name: string, words: string, page = doingOf(name).page): void {
+  doings.set(name, { words, page });
+  showAll();
+}
+
+/** What the agent gives, which it may have to make first. */
+async function given(path: string): Promise<Blob> {
+  let answer = await ask(path);
+  for (; answer.status === 202; answer = await ask(path)) await new Promise((done) => setTimeout(done, AGAIN_MS));
+  if (!answer.ok) throw new Error((await answer.text()).trim() || String(answer.status));
+  return answer.blob();
+}
+
+function save(what: Blob, name: string): void {
+  const url = URL.createObjectURL(what);
+  h("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), SAVED_MS);
+}
+
+/** words: while it lasts. done: what is said then. */
+async function fetchFor(name: string, words: string, path: string, done: (got: Blob) => void): Promise<void> {
+  if (doingOf(name).words.endsWith("...")) return; // it is at it
+  say(name, `${words}...`);
+  try { done(await given(path)); } catch (e) { say(name, (e as Error).message); }
+}
+
+function openPage(name: string): void {
+  void fetchFor(name, "the page is being made", at(name, ".html"), (got) => say(name, "the page is made: the link opens it", URL.createObjectURL(got)));
+}
+
+function keepFile(name: string): void {
+  void fetchFor(name, "the file is being fetched", at(name, ".eacgm"), (got) => { save(got, name); say(name, ""); });
+}
 
 function links(f: Json): HTMLElement {
-  return h("span", null, h("a", { href: pageOf(f), class: "freeze-page" }, "timeline and report"), ", ",
-    h("a", { href: `/freezes/${f.name}`, download: f.name, class: "freeze-file" }, `the file (${bytes(f.bytes)})`));
+  const instead = (how: (name: string) => void, unless: () => boolean) => (e: Event) => {
+    if (!hasToken() || unless()) return;
+    e.preventDefault();
+    how(f.name);
+  };
+  const span = h("span", { "data-frozen": f.name },
+    h("a", { href: at(f.name, ".html"), class: "freeze-page", on: { click: instead(openPage, () => doingOf(f.name).page !== "") } }, "timeline and report"), ", ",
+    h("a", { href: at(f.name, ".eacgm"), download: f.name, class: "freeze-file", on: { click: instead(keepFile, () => false) } }, `the file (${bytes(f.bytes)})`),
+    " ", h("span", { class: "note", role: "status" }));
+  show(span);
+  return span;
 }
 
 /** What was frozen of an incident. */
@@ -35,7 +98,7 @@ export function freezes(): Live {
     const got = await get("freezes"), text = JSON.stringify(got.files);
     none.hidden = got.files.length > 0;
     add(clear(none), [got.freezes ? "Nothing was frozen so far." : "Nothing is frozen: start the agent with --freeze FOLDER."]);
-    if (text === shown) return;
+    if (text === shown) { showAll(); return; } // of what was done while another view was on the screen
     shown = text;
     add(clear(list), got.files.map((f: Json) => h("li", null, h("strong", null, utc(f.time_realtime_ns)), " ", links(f), h("span", { class: "note" }, ` ${f.name}`))));
   } };

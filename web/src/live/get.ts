@@ -1,6 +1,7 @@
 // get.ts - asks the agent: docs/api.yaml says what it answers.
 import type { Json } from "../data";
 import { ns } from "../format";
+import { ask } from "./token";
 
 /** What is on the screen of a view, and how it is brought up to date. */
 export interface Live { box: HTMLElement; refresh: () => Promise<void> }
@@ -12,7 +13,7 @@ async function said(answer: Response): Promise<string | null> {
 }
 
 export async function get(path: string): Promise<Json> {
-  const answer = await fetch(`/api/v1/${path}`, { cache: "no-store" });
+  const answer = await ask(`/api/v1/${path}`);
   if (!answer.ok) throw new Error(await said(answer) ?? `${path}: ${answer.status}`);
   return answer.json();
 }
