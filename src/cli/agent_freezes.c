@@ -11,7 +11,18 @@
 
 #define FILES_MOST 256 /* that are listed */
 
-static const char below[] = "/freezes/", recording[] = ".eacgm", page[] = ".html";
+static const char below[] = "/freezes/", recording[] = ".eacgm";
+
+/* What is made of a file when it is asked for, by the ending in place of the file's. */
+static const struct made {
+	const char *ending, *called, *type;
+	enum freeze_page_kind kind;
+	bool save;
+} mades[] = {
+	{".html", "page", "text/html; charset=utf-8", FREEZE_PAGE_HTML, false},
+	{".perfetto-trace.gz", "Perfetto trace", "application/octet-stream", FREEZE_PAGE_TRACE,
+	 true},
+};
 
 static json_t *file_json(const struct flight_found *f)
 {
@@ -52,7 +63,7 @@ static char *name_without(const char *name, const char *ending)
 		       : NULL;
 }
 
-static void say_wait(struct http_answer *ret, const char *name)
+static void say_wait(struct http_answer *ret, const struct made *m, const char *name)
 {
 	ret->status = 202;
 	ret->type = "text/html; charset=utf-8";
@@ -60,50 +71,69 @@ static void say_wait(struct http_answer *ret, const char *name)
 	buf_printf(&ret->body,
 		   "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">"
 		   "<meta http-equiv=\"refresh\" content=\"1\"><title>eACGM</title></head>"
-		   "<body><p>The page of %s is being made.</p></body></html>\n",
-		   name);
+		   "<body><p>The %s of %s is being made.</p></body></html>\n",
+		   m->called, name);
 }
 
 /* The name is one of ours: letters, digits, '-' and '.'. */
-static void give_page(struct agent *a, const char *name, struct http_answer *ret)
+static void give_made(struct agent *a, const struct made *m, const char *name,
+		      struct http_answer *ret)
 {
 	int fd = -1;
 	uint64_t bytes = 0;
 	char *path = xasprintf("%s/%s", flight_folder(a->flight), name);
-	enum freeze_page_state state = freeze_pages_get(a->pages, path, name, &fd, &bytes);
+	enum freeze_page_state state = freeze_pages_get(a->pages, m->kind, path, name, &fd, &bytes);
 	free(path);
 	if (state == FREEZE_PAGE_COMES) {
-		say_wait(ret, name);
+		say_wait(ret, m, name);
 		return;
 	}
 	if (!bytes) {
 		if (fd >= 0)
 			close(fd);
-		say(ret, 500, "cannot make the page of this recording");
+		ret->status = 500;
+		buf_printf(&ret->body, "cannot make the %s of this recording\n", m->called);
 		return;
 	}
 	ret->from_file = true;
 	ret->fd = fd;
 	ret->file_bytes = bytes;
 	if (state == FREEZE_PAGE_THERE) {
-		ret->type = "text/html; charset=utf-8";
+		ret->type = m->type;
 		ret->policy = (const char *)a->alone.data;
+		ret->save = m->save;
 	} else {
 		ret->status = 500; /* it says why */
 	}
 }
 
+/* "freeze-...-1.eacgm" of the name of what is made of it, *ret_made: that, or NULL: it is the file
+ * itself that is asked for. malloc'ed. */
+static char *file_asked(const char *name, const struct made **ret_made)
+{
+	*ret_made = NULL;
+	for (size_t i = 0; i < sizeof(mades) / sizeof(mades[0]); i++) {
+		char *stem = name_without(name, mades[i].ending);
+		char *ret = stem ? xasprintf("%s%s", stem, recording) : NULL;
+		free(stem);
+		if (!ret)
+			continue;
+		*ret_made = &mades[i];
+		return ret;
+	}
+	return xstrdup(name);
+}
+
 void agent_get_freeze(void *ctx, const struct http_question *q, struct http_answer *ret)
 {
 	struct agent *a = ctx;
-	const char *name = q->path + strlen(below);
-	char *stem = name_without(name, page);
-	char *file = stem ? xasprintf("%s%s", stem, recording) : xstrdup(name);
+	const struct made *made;
+	char *file = file_asked(q->path + strlen(below), &made);
 	uint64_t bytes;
 	int fd = a->flight ? flight_files_open(a->flight, file, &bytes) : -1;
 	if (fd < 0) {
 		say(ret, 404, "there is no such file");
-	} else if (!stem) {
+	} else if (!made) {
 		ret->type = "application/octet-stream";
 		ret->from_file = true;
 		ret->fd = fd;
@@ -111,11 +141,10 @@ void agent_get_freeze(void *ctx, const struct http_question *q, struct http_answ
 		ret->save = true;
 	} else {
 		close(fd);
-		if (web_page_is_there())
-			give_page(a, file, ret);
+		if (made->kind != FREEZE_PAGE_HTML || web_page_is_there())
+			give_made(a, made, file, ret);
 		else
 			say(ret, 404, WEB_PAGE_MISSING);
 	}
 	free(file);
-	free(stem);
 }

@@ -6,5 +6,5 @@
 
 /* ctx: the struct agent; on the server's thread. */
 void agent_get_freezes(void *ctx, const struct http_question *q, struct http_answer *ret);
-/* Below /freezes/: NAME.eacgm is the file, NAME.html its page. */
+/* Below /freezes/: NAME.eacgm is the file, NAME.html its page, NAME.perfetto-trace.gz its trace. */
 void agent_get_freeze(void *ctx, const struct http_question *q, struct http_answer *ret);

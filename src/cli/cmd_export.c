@@ -2,18 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/autograd.h"
-#include "analyze/timeline.h"
 #include "cli/detect_cli.h"
 #include "base/human.h"
-#include "cli/export_steps.h"
+#include "cli/export_beside.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
 #include "export/export.h"
 #include "recording/recording.h"
-#include "report/report.h"
-#include "symbolize/demangle.h"
 
 /* run.eacgm -> run.perfetto-trace, beside it. */
 static char *default_output(const char *path, const struct sink_format *format)
@@ -31,87 +27,23 @@ static const struct sink_format *format_of(const struct args *a)
 	return sink_format(name ? name : "perfetto");
 }
 
-/* An arrow from each call to what it started; of graphs to their first GRAPH_ARROWS nodes. Work
- * that seems to begin before its call has none. */
-static void make_flows(struct work_flows *ret, const struct rec_reader *reader)
-{
-	enum { GRAPH_ARROWS = 32 };
-	struct timeline t;
-	timeline_make(&t, rec_source(reader), &(struct timeline_options){.demangle = demangle});
-	for (size_t i = 0; i < t.calls.len; i++) {
-		const struct timeline_call *c = &t.calls.data[i];
-		const struct timeline_call_kind *kind = timeline_call_kind_of(&t, c);
-		for (uint32_t k = 0; k < c->spans && k < GRAPH_ARROWS; k++) {
-			const struct timeline_span *s =
-				&t.spans.data[t.by_call.data[c->first_span + k]];
-			if (s->start_ns < c->start_ns)
-				continue;
-			*vec_push(&ret->rows) = (struct work_flow){.call_start_ns = c->start_ns,
-								   .span_start_ns = s->start_ns,
-								   .thread = kind->thread,
-								   .probe = kind->probe,
-								   .pid = kind->pid,
-								   .correlation = s->correlation};
-		}
-	}
-	timeline_free(&t);
-	work_flows_sort(ret);
-}
-
-/* An arrow from each operator to the backward node that it made. */
-static void make_call_flows(struct call_flows *ret, const struct rec_reader *reader)
-{
-	struct autograd_links links;
-	autograd_links_make(&links, rec_source(reader), 0);
-	for (size_t i = 0; i < links.rows.len; i++) {
-		const struct autograd_link *l = &links.rows.data[i];
-		call_flows_add(ret,
-			       &(struct call_flow_end){.start_ns = l->operator_start_ns,
-						       .thread = l->operator_thread,
-						       .probe = l->operator_probe},
-			       &(struct call_flow_end){.start_ns = l->node_start_ns,
-						       .thread = l->node_thread,
-						       .probe = l->node_probe});
-	}
-	autograd_links_free(&links);
-	call_flows_sort(ret);
-}
-
 static int export_to(const struct rec_reader *reader, const struct sink_format *format,
 		     const char *path, const struct judged_slices *judged, const struct args *a,
 		     struct err *e)
 {
 	struct progress progress;
 	uint64_t skipped = 0;
-	struct work_flows flows = {0};
-	struct call_flows call_flows = {0};
-	struct step_slices steps = {0};
+	struct export_beside beside;
+	struct export_options options = {.owner = output_owner_from_sudo(),
+					 .progress = interrupt_go_on,
+					 .progress_ctx = &progress,
+					 .counters_only = args_has(a, "counters"),
+					 .no_formulas = args_has(a, "csv-safe")};
 	progress_begin(&progress, "exporting");
-	if (format->work_flows && rec_tables(reader)->gpu_spans)
-		make_flows(&flows, reader);
-	if (format->call_flows)
-		make_call_flows(&call_flows, reader);
-	if (format->steps)
-		export_steps_make(&steps, reader);
-	char *verdict = format->verdict ? report_verdict(rec_source(reader)) : NULL;
-	int rc = export_file(rec_source(reader), format, path,
-			     &(struct export_options){.owner = output_owner_from_sudo(),
-						      .progress = interrupt_go_on,
-						      .progress_ctx = &progress,
-						      .demangle = demangle,
-						      .steps = &steps,
-						      .anomalies = &judged->anomalies,
-						      .incidents = &judged->incidents,
-						      .call_flows = &call_flows,
-						      .verdict = verdict,
-						      .counters_only = args_has(a, "counters"),
-						      .no_formulas = args_has(a, "csv-safe"),
-						      .flows = flows.rows.len ? &flows : NULL},
-			     &skipped, e);
-	work_flows_free(&flows);
-	call_flows_free(&call_flows);
-	free(verdict);
-	export_steps_free(&steps);
+	export_beside_make(&beside, reader, format);
+	export_beside_put(&beside, judged, &options);
+	int rc = export_file(rec_source(reader), format, path, &options, &skipped, e);
+	export_beside_free(&beside);
 	progress_end(&progress);
 	const struct rec_tables *t = rec_tables(reader);
 	char count[HUMAN_BYTES];

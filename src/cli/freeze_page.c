@@ -1,6 +1,6 @@
-/* freeze_page.c - a forked child that reads one recording and writes its page into memory which
- * both have. It is forked of a process with threads: what it uses is the C library's, which may be
- * used then, and what it makes itself. */
+/* freeze_page.c - a forked child that reads one recording and writes its page or its trace into
+ * memory which both have. It is forked of a process with threads: what it uses is the C library's,
+ * which may be used then, and what it makes itself. */
 #include "cli/freeze_page.h"
 
 #include <errno.h>
@@ -16,11 +16,15 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/oom.h"
 #include "base/sandbox.h"
+#include "cli/detect_cli.h"
+#include "cli/export_beside.h"
+#include "export/export.h"
 #include "recording/recording.h"
 #include "report/report_html.h"
 
@@ -28,11 +32,12 @@
 #define MOST_NS	     180000000000ULL /* by the clock */
 #define MEMORY_BYTES (1ULL << 30)    /* more than there was at the fork */
 #define NICE	     10
-#define PAGE_BYTES   (32u << 20)
+#define PAGE_BYTES   (32 << 20) /* of what is made */
 
 struct freeze_pages {
-	char *name; /* of what is being made, or is there; NULL: nothing */
-	int fd;	    /* a file in memory: the page, or why there is none */
+	char *name; /* whose is being made, or is there; NULL: nothing */
+	enum freeze_page_kind kind;
+	int fd; /* a file in memory: what was made, or why it was not */
 	pid_t child;
 	uint64_t begun_ns;
 };
@@ -87,37 +92,106 @@ static int enter(void)
 	return sandbox_enter(&nothing, &e);
 }
 
-static int write_page(FILE *to, const char *source, const char *path, struct err *e)
+static int write_page(int out, const struct rec_reader *reader, const char *path, struct err *e)
 {
 	const struct report_options options = {0};
-	struct rec_reader *reader = NULL;
 	struct report r;
-	int rc = rec_open(&reader, source, e);
-	if (rc)
-		return rc;
+	FILE *to = fdopen(out, "w");
+	if (!to)
+		return err_set(e, errno, "%s", strerror(errno));
 	report_make(&r, path, rec_source(reader), &options, &(struct visit_options){0});
-	rc = report_html(to, &r, e);
+	int rc = report_html(to, &r, e);
 	report_free(&r);
-	rec_close(reader);
+	if (fclose(to) && !rc)
+		rc = err_set(e, errno, "%s", strerror(errno));
 	return rc;
 }
 
-static _Noreturn void make_page(const char *path, int fd, int out)
+/* 0 says that it failed (fopencookie(3)). */
+static ssize_t pack(void *z, const char *data, size_t n)
+{
+	int rc = gzwrite(z, data, (unsigned int)n);
+	return rc > 0 ? rc : 0;
+}
+
+/* The rest of what there is no room for is not made. */
+static bool has_room(void *to, uint64_t done, uint64_t total)
+{
+	(void)done;
+	(void)total;
+	return !ferror(to);
+}
+
+static int write_rows(gzFile z, const struct rec_reader *reader, struct err *e)
+{
+	const struct sink_format *format = sink_format("perfetto");
+	struct judged_slices judged = {0};
+	struct export_options options = {.progress = has_room};
+	struct export_beside beside;
+	uint64_t skipped;
+	FILE *to = fopencookie(z, "w", (cookie_io_functions_t){.write = pack});
+	if (!to)
+		return err_set(e, errno, "%s", strerror(errno));
+	options.progress_ctx = to;
+	told_slices(&judged, reader);
+	export_beside_make(&beside, reader, format);
+	export_beside_put(&beside, &judged, &options);
+	int rc = export_into(rec_source(reader), format, format->open(to, rec_tables(reader)),
+			     &options, &skipped, e);
+	export_beside_free(&beside);
+	judged_slices_free(&judged);
+	if ((ferror(to) | fclose(to)) && !rc)
+		rc = err_set(e, EIO, "it could not be written whole");
+	return rc;
+}
+
+static int write_trace(int out, const struct rec_reader *reader, const char *path, struct err *e)
+{
+	gzFile z = gzdopen(out, "wb");
+	(void)path;
+	if (!z)
+		return err_set(e, ENOMEM, "%s", strerror(ENOMEM));
+	int rc = write_rows(z, reader, e);
+	if (gzclose(z) != Z_OK && !rc)
+		rc = err_set(e, EIO, "it could not be written whole");
+	return rc;
+}
+
+static const struct {
+	const char *called;
+	int (*write)(int out, const struct rec_reader *reader, const char *path, struct err *e);
+} kinds[] = {
+	[FREEZE_PAGE_HTML] = {"page", write_page},
+	[FREEZE_PAGE_TRACE] = {"Perfetto trace", write_trace},
+};
+
+/* The copy of out is closed. */
+static int write_it(enum freeze_page_kind kind, int out, const char *source, const char *path,
+		    struct err *e)
+{
+	struct rec_reader *reader = NULL;
+	struct stat st;
+	int rc = rec_open(&reader, source, e);
+	if (rc)
+		return rc;
+	rc = kinds[kind].write(dup(out), reader, path, e);
+	rec_close(reader);
+	if (rc && !fstat(out, &st) && st.st_size >= PAGE_BYTES)
+		return err_set(e, EFBIG, "it has more than %u MB", PAGE_BYTES >> 20);
+	return rc;
+}
+
+static _Noreturn void make_page(enum freeze_page_kind kind, const char *path, int fd, int out)
 {
 	struct err e = {"it may not be read"};
 	char source[32];
 	keep_only(&fd, &out);
 	snprintf(source, sizeof(source), "/proc/self/fd/%d", fd);
-	FILE *to = fdopen(out, "w");
-	int rc = to ? enter() : -EBADF;
+	int rc = enter();
 	if (!rc)
-		rc = write_page(to, source, path, &e);
-	if (rc && to && !fflush(to) && !ftruncate(out, 0)) {
-		rewind(to);
-		fprintf(to, "cannot make the page of %s: %s\n", path, e.msg);
-	}
-	if (to && fflush(to))
-		rc = -EIO;
+		rc = write_it(kind, out, source, path, &e);
+	if (rc && !ftruncate(out, 0) && !lseek(out, 0, SEEK_SET))
+		dprintf(out, "cannot make the %s of %s: %s\n", kinds[kind].called, path, e.msg);
 	_exit(rc != 0);
 }
 
@@ -144,7 +218,8 @@ void freeze_pages_free(struct freeze_pages *p)
 	free(p);
 }
 
-static bool begin(struct freeze_pages *p, const char *path, const char *name)
+static bool begin(struct freeze_pages *p, enum freeze_page_kind kind, const char *path,
+		  const char *name)
 {
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	pid_t parent = getpid();
@@ -155,13 +230,14 @@ static bool begin(struct freeze_pages *p, const char *path, const char *name)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(1);
-		make_page(path, fd, p->fd);
+		make_page(kind, path, fd, p->fd);
 	}
 	if (fd >= 0)
 		close(fd);
 	if (p->child < 0)
 		return false;
 	p->name = xstrdup(name);
+	p->kind = kind;
 	p->begun_ns = monotonic_ns();
 	return true;
 }
@@ -193,17 +269,18 @@ static uint64_t give(const struct freeze_pages *p, int *ret_fd)
 	return (uint64_t)st.st_size;
 }
 
-enum freeze_page_state freeze_pages_get(struct freeze_pages *p, const char *path, const char *name,
-					int *ret_fd, uint64_t *ret_bytes)
+enum freeze_page_state freeze_pages_get(struct freeze_pages *p, enum freeze_page_kind kind,
+					const char *path, const char *name, int *ret_fd,
+					uint64_t *ret_bytes)
 {
 	enum freeze_page_state state = FREEZE_PAGE_THERE;
-	bool wanted = p->name && !strcmp(p->name, name);
+	bool wanted = p->name && p->kind == kind && !strcmp(p->name, name);
 	*ret_fd = -1;
 	*ret_bytes = 0;
 	if (p->child > 0 && !has_ended(p, &state))
 		return FREEZE_PAGE_COMES;
 	if (!wanted)
-		return begin(p, path, name) ? FREEZE_PAGE_COMES : FREEZE_PAGE_FAILED;
+		return begin(p, kind, path, name) ? FREEZE_PAGE_COMES : FREEZE_PAGE_FAILED;
 	*ret_bytes = give(p, ret_fd);
 	if (state == FREEZE_PAGE_FAILED)
 		forget(p); /* the next question tries again */

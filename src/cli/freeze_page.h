@@ -1,4 +1,5 @@
-/* freeze_page.h - the page of a recording that an agent froze, as `eacgm report --html` writes it.
+/* freeze_page.h - the page of a recording that an agent froze, as `eacgm report --html` writes it,
+ * and its trace, as `eacgm export -f perfetto` does, packed by gzip.
  *
  * It is made when it is asked for, by a child process of its own: what a report takes of memory and
  * time is that one's, and is bounded; so is what it may do, for it has no capabilities and holds no
@@ -6,6 +7,11 @@
 #pragma once
 
 #include <stdint.h>
+
+enum freeze_page_kind {
+	FREEZE_PAGE_HTML,
+	FREEZE_PAGE_TRACE,
+};
 
 enum freeze_page_state {
 	FREEZE_PAGE_THERE,
@@ -18,7 +24,8 @@ struct freeze_pages *freeze_pages_new(void);
 /* A child ends with it. NULL: nothing. */
 void freeze_pages_free(struct freeze_pages *p);
 
-/* The page of the recording at path, which is called name. THERE: *ret_fd is the caller's and has
- * *ret_bytes of HTML; FAILED: likewise, of a sentence, or -1. Not for several threads. */
-enum freeze_page_state freeze_pages_get(struct freeze_pages *p, const char *path, const char *name,
-					int *ret_fd, uint64_t *ret_bytes);
+/* What is made of the recording at path, which is called name. THERE: *ret_fd is the caller's and
+ * has *ret_bytes of it; FAILED: likewise, of a sentence, or -1. Not for several threads. */
+enum freeze_page_state freeze_pages_get(struct freeze_pages *p, enum freeze_page_kind kind,
+					const char *path, const char *name, int *ret_fd,
+					uint64_t *ret_bytes);

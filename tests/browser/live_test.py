@@ -415,8 +415,48 @@ def frozen_traces_are_offered(page):
     hrefs = page.browser.run("Array.from(document.querySelectorAll('.freezes a'), (a) => a.pathname)")
     assert hrefs == [f"/freezes/{FREEZE[:-6]}.html", f"/freezes/{FREEZE}"], hrefs
     assert "3.12 MB" in page.text() and "ui.perfetto.dev" in page.text(), page.text()
+    link = page.browser.run("(() => { const a = document.querySelector('a[href^=https]');"
+                            " return [a.href, a.rel, a.target]; })()")
+    assert link == ["https://ui.perfetto.dev/", "noopener noreferrer", "_blank"], link
+    page.shot("freezes")
     page.agent.answers["freezes"] = {**freezes(), "files": [], "freezes": False}
     page.wait(lambda: "--freeze FOLDER" in page.text(), "how it is turned on")
+
+
+def keeps_a_trace(page):
+    """By the button of the file that is shown, while the agent makes it."""
+    path, made = f"/freezes/{FREEZE[:-6]}.perfetto-trace.gz", [False]
+    page.agent.files[path] = lambda: (
+        (200, "application/octet-stream", b"packed" * 1000) if made[0] else (202, "text/html", b"comes"))
+    with tempfile.TemporaryDirectory() as folder:
+        page.browser.keep_downloads(folder)
+        page.browser.run("document.querySelector('.freeze-trace').focus()")
+        page.browser.key("Enter")
+        page.wait(lambda: "the Perfetto trace is being made" in page.text(), "that it takes a while")
+        page.wait(lambda: page.agent.asked.count(path) > 1, "that it is asked for again")
+        made[0] = True
+        file = pathlib.Path(folder, path[len("/freezes/"):])
+        page.wait(file.exists, "what was kept")
+        assert file.read_bytes() == b"packed" * 1000
+    page.wait(lambda: "being made" not in page.text(), "that it is done")
+    assert page.browser.run("document.activeElement.className") == "freeze-trace", "it keeps the focus"
+
+
+@test
+def a_perfetto_trace_is_kept(page):
+    usual(page.agent)
+    page.open("freezes")
+    page.wait(lambda: FREEZE in page.text(), "the file")
+    keeps_a_trace(page)
+    page.open("incidents/7")
+    page.wait(lambda: page.texts(".freeze-trace"), "that of an incident")
+    keeps_a_trace(page)
+    page.agent.files = {f"/freezes/{FREEZE[:-6]}.perfetto-trace.gz": lambda: (
+        500, "text/plain", b"cannot make the Perfetto trace of it: it has more than 32 MB\n")}
+    page.click(".freeze-trace")
+    page.wait(lambda: "it has more than 32 MB" in page.text(), "why not")
+    page.browser.problems.clear()  # 500
+    page.agent.files = {}
 
 
 @test
@@ -673,6 +713,7 @@ def files_come_with_the_token_too(page):
         file = pathlib.Path(folder, FREEZE)
         page.wait(file.exists, "what was kept")
         assert file.read_bytes() == b"a recording" * 1000
+    keeps_a_trace(page)
     page.click("a.freeze-page")
     page.wait(lambda: "the page is being made" in page.text(), "that it takes a while")
     page.browser.key("1")

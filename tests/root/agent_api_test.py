@@ -3,6 +3,7 @@
 that comes is there, of its type, and each that is required comes. And its page, its events, and who
 is not answered."""
 
+import gzip
 import http.client
 import json
 import os
@@ -156,6 +157,18 @@ def routes():
         return re.findall(r'^\t\{"(/api/v1/[^"]*)",', f.read(), re.M)
 
 
+def statuses_of_files(t, a):
+    """A trace of a file that is none cannot be made."""
+    name = "/freezes/freeze-20200101T000000Z-1"
+    with open(os.path.join(t.path("freezes"), name[len("/freezes/"):] + ".eacgm"), "w") as f:
+        f.write("no recording")
+    got = {a.status(name + ending) for ending in (".eacgm", ".x", ".perfetto-trace.gz")}
+    code, said = t.wait_for(lambda: not_202(a, name + ".perfetto-trace.gz"), "why not", 60)
+    expect(said.startswith("cannot make the Perfetto trace of " + t.path("freezes")) and
+           len(said.splitlines()) == 1, said)
+    return got | {code}
+
+
 @test("every path of docs/api.yaml is answered, by each status that it tells of and by no other", 120)
 def _(t):
     doc = api()
@@ -184,6 +197,7 @@ def _(t):
             kept[len("/processes/"):] + of + "?from=x"]
     paths = dict(doc["paths"])
     posts = paths.pop("/freeze")
+    frozen = paths.pop("/freezes/{file}")
     expect(set(paths) == {"/api/v1/" + path for path in asked}, set(paths) ^ set(asked))
     for path, item in paths.items():
         told = {int(s) for s in item["get"]["responses"]} - {503}  # too busy: other tests
@@ -194,6 +208,9 @@ def _(t):
     for route in routes():
         expect(any(path == route or (route.endswith("/") and path.startswith(route))
                    for path in paths), "docs/api.yaml has no " + route)
+    told = {int(s) for s in frozen["get"]["responses"]}
+    got = statuses_of_files(t, a)
+    expect(list(frozen) == ["get"] and got == told, (got, told))
     got = {a.status("/freeze", method="POST", data=body.encode()) for body in (note, "{", "")}
     got |= {without.status("/freeze", method="POST", data=b""), posted_by_nobody(a, b"")[0][0]}
     expect(list(posts) == ["post"] and got == {int(s) for s in posts["post"]["responses"]}, got)
@@ -451,10 +468,15 @@ def _(t):
     for name in ("../secret.eacgm", "%2e%2e%2fsecret.eacgm", "..%2f..%2f..%2fetc/passwd", "", ".", "x",
                  "freeze-20200101T000000Z-1.eacgm", "freeze-20200101T000000Z-2.eacgm",
                  "freeze-20200101T000000Z-1.html", file["name"] + "/", file["name"] + "%00",
+                 "..%2fsecret.perfetto-trace.gz", "freeze-20200101T000000Z-1.perfetto-trace.gz",
+                 "freeze-20200101T000000Z-2.perfetto-trace.gz", ".perfetto-trace.gz",
+                 file["name"] + ".perfetto-trace.gz", "x.html.perfetto-trace.gz",
+                 "..%2f" + file["name"].replace(".eacgm", ".perfetto-trace.gz"),
                  file["name"].replace(".eacgm", ".eacgm.html"), "..%2f" + file["name"]):
         expect(refused(a, "/freezes/" + name)[0] in (400, 404), name)
     expect(refused(a, "/freezes/" + file["name"], Host="evil.example")[0] == 403, "by a name")
     page_of(t, a, file["name"].replace(".eacgm", ".html"))
+    trace_of(t, a, path)
     t.kill(job)
     job.wait()
     a.end()
@@ -463,6 +485,24 @@ def _(t):
 def not_202(a, path):
     code, said = refused(a, path)
     return (code, said) if code != 202 else None
+
+
+def trace_of(t, a, path):
+    """What `eacgm export` makes of the file, to be kept, and nothing of it beside."""
+    address = "/freezes/" + os.path.basename(path).replace(".eacgm", ".perfetto-trace.gz")
+    expect(refused(a, address, Host="evil.example")[0] == 403, "by a name")
+    code, said = refused(a, address)
+    expect(code == 202 and "The Perfetto trace of " in said and "refresh" in said, (code, said))
+    t.wait_for(lambda: a.status(address) == 200, "its trace", 60)
+    with a.open(urllib.request.Request(a.url(address))) as r:
+        got, headers = r.read(), r.headers
+    expect(headers["Content-Type"] == "application/octet-stream" and
+           headers["Content-Disposition"] == "attachment", headers)
+    made = t.run([EACGM, "export", path, "-f", "perfetto", "-o", t.path("by_hand")])
+    expect(made.status == 0, made)
+    with open(t.path("by_hand"), "rb") as f:
+        expect(gzip.decompress(got) == f.read(), "what export makes")
+    expect(len(os.listdir(os.path.dirname(path))) == 3, os.listdir(os.path.dirname(path)))
 
 
 def page_of(t, a, name):

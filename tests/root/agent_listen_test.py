@@ -146,7 +146,8 @@ def _(t):
     expect(a.status("/freeze", method="POST", data=b"") == 202, "freeze")
     t.wait_for(lambda: "froze " in a.said(), "a file")
     stem = "/freezes/" + os.listdir(folder)[0][:-len(".eacgm")]
-    paths = routes() + [stem + ".eacgm", stem + ".html", "/api/v1/jobs/1/flame", "/no"]
+    paths = routes() + [stem + ".eacgm", stem + ".html", stem + ".perfetto-trace.gz",
+                        "/api/v1/jobs/1/flame", "/no"]
     expect(len(paths) > 20 and "/" in paths and "/api/v1/events" in paths, paths)
     paths += ["//", "/.", "/./", "/%2f", "/%2e", "/..", "/index.html", "/.." + stem + ".html",
               "/%2e%2e/metrics", "/;/metrics", "*", "/?", "/?/metrics", "/#/metrics"]

@@ -1,5 +1,5 @@
-// freezes.ts - the traces that the agent froze: the file, and the page of it, which the agent makes
-// when it is asked for. Who says a token has them asked for by the script: links cannot say it.
+// freezes.ts - the traces that the agent froze: the file, and the page of it and a trace for Perfetto,
+// which the agent makes when it is asked for. Who says a token has them asked for by the script: links cannot say it.
 import type { Json } from "../data";
 import { add, clear, h, note } from "../dom";
 import { bytes } from "../format";
@@ -62,9 +62,12 @@ function openPage(name: string): void {
   void fetchFor(name, "the page is being made", at(name, ".html"), (got) => say(name, "the page is made: the link opens it", URL.createObjectURL(got)));
 }
 
-function keepFile(name: string): void {
-  void fetchFor(name, "the file is being fetched", at(name, ".eacgm"), (got) => { save(got, name); say(name, ""); });
+function keep(name: string, words: string, ending: string): void {
+  void fetchFor(name, words, at(name, ending), (got) => { save(got, name.replace(/\.eacgm$/, ending)); say(name, ""); });
 }
+
+const keepFile = (name: string): void => keep(name, "the file is being fetched", ".eacgm");
+const keepTrace = (name: string): void => keep(name, "the Perfetto trace is being made", ".perfetto-trace.gz");
 
 function links(f: Json): HTMLElement {
   const instead = (how: (name: string) => void, unless: () => boolean) => (e: Event) => {
@@ -75,6 +78,7 @@ function links(f: Json): HTMLElement {
   const span = h("span", { "data-frozen": f.name },
     h("a", { href: at(f.name, ".html"), class: "freeze-page", on: { click: instead(openPage, () => doingOf(f.name).page !== "") } }, "timeline and report"), ", ",
     h("a", { href: at(f.name, ".eacgm"), download: f.name, class: "freeze-file", on: { click: instead(keepFile, () => false) } }, `the file (${bytes(f.bytes)})`),
+    " ", h("button", { type: "button", class: "freeze-trace", on: { click: () => keepTrace(f.name) } }, "Perfetto trace"),
     " ", h("span", { class: "note", role: "status" }));
   show(span);
   return span;
@@ -93,8 +97,9 @@ export function freezes(): Live {
   const list = h("ul", { class: "freezes" }), none = note();
   let shown = "";
   return { box: h("div", null, none, list,
-    note("Each is a recording like any other: eacgm report FILE reads it, and eacgm export FILE writes a trace beside it that ui.perfetto.dev opens. ",
-      "The timeline is made when it is asked for, which may take some seconds.")), refresh: async () => {
+    note("Each is a recording like any other, which eacgm report FILE reads. A Perfetto trace of it is a file that ",
+      h("a", { href: "https://ui.perfetto.dev/", target: "_blank", rel: "noopener noreferrer" }, "ui.perfetto.dev"),
+      " opens; this page sends nothing there. Timelines and traces are made when they are asked for, which may take some seconds.")), refresh: async () => {
     const got = await get("freezes"), text = JSON.stringify(got.files);
     none.hidden = got.files.length > 0;
     add(clear(none), [got.freezes ? "Nothing was frozen so far." : "Nothing is frozen: start the agent with --freeze FOLDER."]);
