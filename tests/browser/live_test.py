@@ -4,6 +4,7 @@ Chromium (Debian's package: chromium).
 
 With EACGM_SCREENSHOTS=FOLDER pictures are left there. How long the first view takes is printed.
 """
+import itertools
 import json
 import os
 import pathlib
@@ -243,7 +244,7 @@ def usual(agent, **more):
     agent.state.update(jobs=2, incidents=1)
     agent.answers = {
         "jobs": {"jobs": jobs}, "series": series(), "self": self_answer(), "freezes": freezes(),
-        "detector": DETECTOR, "detector/torch": judged, "settings": SETTINGS, "incidents": incidents(incident()), "jobs/100/flame": stacks, "jobs/200/flame": stacks,
+        "detector": DETECTOR, "detector/torch": judged, "detector/host": judged, "settings": SETTINGS, "incidents": incidents(incident()), "jobs/100/flame": stacks, "jobs/200/flame": stacks,
         "gpus": {"gpus": [{"index": 0, "parent": None, "name": "NVIDIA H200", "uuid": "GPU-1",
                            "bus_id": "0:1", "driver": "570", "xid": None, "counters": []}]},
         "jobs/100": {**jobs[0], "functions": [], "functions_all": 0, "counters": [],
@@ -748,6 +749,125 @@ def events_may_come_in_any_pieces(page):
 
 VIEWS = ["jobs", "steps", "gpus", "incidents", "incidents/7", "anomalies", "flames", "ranks", "freezes", "probes",
          "settings", "steps/last/604800", "gpus/last/604800", "incidents/last/604800"]
+
+
+# Controls that can be seen: what somebody with a mouse can use.
+CONTROLS = """Array.from(document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']"))
+    .filter((e) => e.checkVisibility() && !e.disabled)"""
+# Notes what has the focus; "end": nothing or what had it before; else why somebody would not see it.
+FOCUSED = """(() => { const e = document.activeElement, s = getComputedStyle(e), b = e.getBoundingClientRect();
+    window.trail ??= [];
+    if (e === document.body || window.trail.includes(e)) return "end";
+    const before = window.trail.at(-1), what = " " + e.outerHTML.slice(0, 120);
+    window.trail.push(e);
+    const x = Math.max(0, Math.min(innerWidth - 1, b.x + b.width / 2)), y = Math.max(0, Math.min(innerHeight - 1, b.y + b.height / 2));
+    const top = document.elementFromPoint(x, y);
+    if (s.outlineStyle === "none" || parseFloat(s.outlineWidth) < 2) return "no outline:" + what;
+    if (b.bottom <= 0 || b.top >= innerHeight || b.right <= 0 || b.left >= innerWidth || b.width < 2 || b.height < 2) return "out of sight:" + what;
+    if (!top || !(e.contains(top) || top.contains(e))) return "covered by " + top?.outerHTML.slice(0, 80) + ":" + what;
+    return before?.isConnected && !(before.compareDocumentPosition(e) & 4) ? "comes too late:" + what : ""; })()"""
+
+
+def walk(page, view):
+    """From the page's first control to its last, by Tab alone."""
+    for _ in range(500):
+        page.browser.key("Tab")
+        told = page.browser.run(FOCUSED)
+        if told == "end":
+            break
+        assert not told, (view, told)
+    missing = page.browser.run(f"{CONTROLS}.filter((e) => !window.trail.includes(e)).map((e) => e.outerHTML.slice(0, 120))")
+    assert not missing, (view, missing)
+    return page.browser.run("window.trail.length")
+
+
+def another_look(page, view):
+    """What is on the screen is brought up to date; settings never are, a week when it has another point."""
+    asked = len(page.agent.answered)
+    page.wait(lambda: view == "settings" or "/last/" in view or
+              len(page.agent.answered) > asked and not page.agent.owes(), "another look", 40)
+
+
+@test
+def every_control_is_reached_by_tab(page):
+    with_store(page.agent)
+    for view in VIEWS:
+        page.open(view)
+        page.wait(lambda: len(page.text()) > 20 and not page.agent.owes(), view)
+        another_look(page, view)
+        assert walk(page, view) >= 11, "ten views, and what skips them"
+
+
+@test
+def what_has_the_focus_keeps_it(page):
+    """While what is on the screen is brought up to date."""
+    with_store(page.agent)
+    page.agent.answers["incidents"] = lambda _: incidents(incident(), incident(
+        8, onset_ns=ONSET + next(moved)))
+    moved = itertools.count()
+    inside = f"{CONTROLS}.filter((e) => document.querySelector('main').contains(e))"
+    for view in VIEWS:
+        page.open(view)
+        page.wait(lambda: len(page.text()) > 20 and not page.agent.owes(), view)
+        count = page.browser.run(f"{inside}.length")
+        for number in {0, count - 1} if count else ():
+            page.browser.run(f"{inside}[{number}].focus()")
+            what = page.browser.run("document.activeElement.outerHTML.slice(0, 120)")
+            another_look(page, view)
+            assert page.browser.run("document.querySelector('main').contains(document.activeElement)"
+                                    " && document.activeElement.tagName !== 'MAIN'"), (view, number, what)
+
+
+@test
+def who_chooses_by_keys_goes_on_from_there(page):
+    with_store(page.agent)
+    of = "(() => { const e = document.activeElement; return e.getAttribute('href') ?? e.getAttribute('aria-label'); })()"
+    page.open("steps/last/86400")
+    page.wait(lambda: page.texts("main select"), "processes")
+    page.browser.run("(() => { const s = document.querySelector('main select'); s.focus(); s.value = 2;"
+                     " s.dispatchEvent(new Event('change')); })()")
+    page.wait(lambda: "other.py (1002): no steps then" in page.text(".answer"), "the other")
+    page.wait(lambda: page.browser.run(of) == "process", "the field has the focus still")
+    for view, link in (("steps/last/86400", "#steps/last/604800"), ("gpus/last/86400", "#gpus/last/86400/host"),
+                       ("flames/100/60", "#flames/100/300"), ("anomalies", "#anomalies/host")):
+        page.open(view)
+        page.wait(lambda: page.texts(f"main a[href='{link}']"), link)
+        page.browser.run(f"document.querySelector(\"main a[href='{link}']\").focus()")
+        page.browser.key("Enter")
+        page.wait(lambda: page.browser.run("location.hash") == link and
+                  page.texts(f"main a[href='{link}'][aria-current]") and not page.agent.owes(), link)
+        page.wait(lambda: page.browser.run(of) == link, "the link has the focus still")
+    first, last = LAST_S - 4000, LAST_S
+    page.open(f"steps/{first}-{last}")
+    page.wait(lambda: "closer" in page.texts("main a.button"), "closer")
+    page.browser.run("Array.from(document.querySelectorAll('main a.button')).find((a) => a.textContent === 'closer').focus()")
+    page.browser.key("Enter")
+    page.wait(lambda: page.browser.run("location.hash") == f"#steps/{first + 1000}-{last - 1000}", "the half in the middle")
+
+
+@test
+def an_incident_is_opened_by_keys(page):
+    usual(page.agent)
+    page.agent.answers["incidents"] = incidents(incident(8, what="the first"), incident())
+    page.open("jobs")
+    page.wait(lambda: "train.py (100)" in page.text(), "the first view")
+    page.browser.key("4")
+    page.wait(lambda: page.texts(".incident-link")[1:], "the incidents")
+    on = "document.activeElement.textContent"
+    for _ in range(40):
+        page.browser.key("Tab")
+        if page.browser.run(on) == "another process takes the CPUs of the job":
+            break
+    assert page.browser.run("document.activeElement.className") == "incident-link", page.browser.run(on)
+    page.browser.key("Enter")
+    page.wait(lambda: "stress-ng --cpu 8" in page.text() and page.texts("a.freeze-page"), "its cause")
+    page.wait(lambda: "another process takes" in page.browser.run(on), "the focus goes to what was opened")
+    page.browser.key("Tab")
+    assert page.browser.run("document.activeElement.className") == "freeze-page", page.browser.run(on)
+    page.browser.run("history.back()")
+    page.wait(lambda: page.texts(".incident-link")[1:], "the incidents again")
+    page.wait(lambda: page.browser.run("document.activeElement.className") == "incident-link" and
+              "another process" in page.browser.run(on), "the focus is where it was")
 
 
 @test

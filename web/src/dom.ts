@@ -40,6 +40,28 @@ export function clear(of: HTMLElement): HTMLElement {
   return of;
 }
 
+const FOCUSABLE = "a, button, input, select, summary, [tabindex]";
+
+/** To be called before what is in an element goes. What it returns gives the focus, where it was in
+ * there, to what leads to the same, is called the same or says the same by then, else to the first. */
+export function holdFocus(of: HTMLElement): () => void {
+  const had = document.activeElement;
+  if (!had || had === of || !of.contains(had)) return () => undefined;
+  const [href, label, text] = [had.getAttribute("href"), had.getAttribute("aria-label"), had.textContent];
+  return () => {
+    const now = Array.from(of.querySelectorAll<HTMLElement>(FOCUSABLE)), alike = now.filter((e) => e.tagName === had.tagName);
+    (alike.find((e) => href && e.getAttribute("href") === href) ?? alike.find((e) => label && e.getAttribute("aria-label") === label)
+      ?? alike.find((e) => e.textContent === text) ?? now[0])?.focus({ preventScroll: true });
+  };
+}
+
+/** Puts these in the place of what is there; the focus stays. */
+export function renew(of: HTMLElement, children: Child[]): void {
+  const back = holdFocus(of);
+  add(clear(of), children);
+  back();
+}
+
 /** A value of the style sheet: "--ink". */
 export function style(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();

@@ -1,6 +1,6 @@
 // anomalies.ts - what the detector of an agent sees now. "#anomalies/torch" is a layer.
 import type { Json } from "../data";
-import { add, clear, h, note, section } from "../dom";
+import { add, clear, h, note, renew, section } from "../dom";
 import { count } from "../format";
 import { axes2, judgedCharts } from "../judged";
 import { fragment } from "../tabs";
@@ -16,7 +16,7 @@ export function anomalies(): Live {
   async function refresh(): Promise<void> {
     const [all, told] = await Promise.all([get("detector"), get("incidents")]), list: Json[] = all.layers;
     const layer = list.find((l) => l.layer === fragment().rest)?.layer ?? list.slice().sort((a, b) => b.alarmed - a.alarmed)[0]?.layer;
-    clear(layers).append(...list.map((l) => h("a", { class: "button", href: `#anomalies/${l.layer}`, "aria-current": l.layer === layer ? "true" : undefined }, `${l.layer} (${count(l.alarmed)} of ${count(l.rows)})`)));
+    renew(layers, list.map((l) => h("a", { class: "button", href: `#anomalies/${l.layer}`, "aria-current": l.layer === layer ? "true" : undefined }, `${l.layer} (${count(l.alarmed)} of ${count(l.rows)})`)));
     choice.box.hidden = !layer;
     if (!layer) { add(clear(place), [note(all.judges ? "Nothing was judged so far." : "Nothing is judged: start the agent with --detect.")]); return; }
     const axes = layer === of && choice.x.value !== "" ? `?x=${choice.x.value}&y=${choice.y.value}` : "", got = await get(`detector/${layer}${axes}`);
@@ -26,7 +26,7 @@ export function anomalies(): Live {
     if (now === shown || choice.box.contains(document.activeElement) && shown) return;
     shown = now;
     add(clear(place), judgedCharts(got));
-    add(clear(odd), [told.anomalies.length ? section("Anomalies", anomalyTable(told.anomalies, told.now_ns)) : null]);
+    renew(odd, [told.anomalies.length ? section("Anomalies", anomalyTable(told.anomalies, told.now_ns)) : null]);
   }
   return { box, refresh };
 }

@@ -3,7 +3,7 @@
 // nanoseconds of the agent's clock.
 import { chart, type Chart } from "../chart";
 import type { Json } from "../data";
-import { add, clear, h, note } from "../dom";
+import { add, clear, h, note, renew } from "../dom";
 import { flameGraph } from "../flame";
 import { ns, number } from "../format";
 import { fragment } from "../tabs";
@@ -41,7 +41,7 @@ export function flames(): Live {
       if (at.pid && !jobs.some((j) => j.pid === at.pid)) whose.append(h("option", { value: at.pid, selected: true }, `process ${at.pid}, which has ended`));
       listed = now;
     }
-    clear(which).append(...STRETCHES.map(([s, text]) => h("a", { class: "button", href: `#flames/${at.pid}/${s}`,
+    renew(which, STRETCHES.map(([s, text]) => h("a", { class: "button", href: `#flames/${at.pid}/${s}`,
       "aria-current": at.from === undefined && s === at.seconds ? "true" : undefined }, text)));
   }
   function drawTimes(got: Json, at: Asked, from: number, to: number): void {

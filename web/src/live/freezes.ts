@@ -1,7 +1,7 @@
 // freezes.ts - the traces that the agent froze: the file, and the page of it and a trace for Perfetto,
 // which the agent makes when it is asked for. Who says a token has them asked for by the script: links cannot say it.
 import type { Json } from "../data";
-import { add, clear, h, note } from "../dom";
+import { add, clear, h, note, renew } from "../dom";
 import { bytes } from "../format";
 import { get, type Live } from "./get";
 import { ask, hasToken } from "./token";
@@ -105,6 +105,6 @@ export function freezes(): Live {
     add(clear(none), [got.freezes ? "Nothing was frozen so far." : "Nothing is frozen: start the agent with --freeze FOLDER."]);
     if (text === shown) { showAll(); return; } // of what was done while another view was on the screen
     shown = text;
-    add(clear(list), got.files.map((f: Json) => h("li", null, h("strong", null, utc(f.time_realtime_ns)), " ", links(f), h("span", { class: "note" }, ` ${f.name}`))));
+    renew(list, got.files.map((f: Json) => h("li", null, h("strong", null, utc(f.time_realtime_ns)), " ", links(f), h("span", { class: "note" }, ` ${f.name}`))));
   } };
 }

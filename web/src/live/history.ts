@@ -3,7 +3,7 @@
 // when there is more.
 import { chart } from "../chart";
 import type { Json, Series } from "../data";
-import { add, clear, h, note, section } from "../dom";
+import { add, clear, h, holdFocus, note, section } from "../dom";
 import { flameGraph } from "../flame";
 import { count, moment, ns, number, plural } from "../format";
 import { table } from "../table";
@@ -39,12 +39,14 @@ function asks(draw: (box: HTMLElement, range: Range, rest: string) => Promise<Js
   return { box, refresh: async (range, rest) => {
     const now = `${range.place}|${rest}`, same = now === of && box.childElementCount > 0;
     if (same && (!range.last && !failed || performance.now() - at < patience || box.contains(document.activeElement) && document.activeElement !== document.body)) return null;
+    const back = holdFocus(box);
     if (now !== of) add(clear(box), [note("reading the store")]);
     of = now;
     at = performance.now();
     patience = AGAIN_MS;
     failed = true;
     const got = await draw(box, range, rest);
+    if (document.activeElement === document.body) back();
     failed = false;
     patience = Math.max(AGAIN_MS, 1000 * (got.bucket_s ?? 0));
     return got.points ? got : null;

@@ -3,7 +3,7 @@
 // came beside it, have links of their own, "#incidents/12-4242-987654321".
 import { chart, type Chart } from "../chart";
 import type { Counters, Json, Series } from "../data";
-import { add, clear, h, note, section } from "../dom";
+import { add, clear, h, note, renew, section } from "../dom";
 import { ns, percent, value } from "../format";
 import { table } from "../table";
 import { fragment } from "../tabs";
@@ -127,6 +127,13 @@ function overview(got: Json): (HTMLElement | false | null)[] {
 /** What was recorded of it, where the agent freezes: filled in by who knows (live/freezes.ts). */
 export type Beside = (i: Json, now: number) => Promise<HTMLElement | null>;
 
+/** Who opened something by keys goes on from there. */
+function toHeading(box: HTMLElement): void {
+  const heading = box.querySelector("h3");
+  heading?.setAttribute("tabindex", "-1");
+  heading?.focus({ preventScroll: true });
+}
+
 export function incidents(beside: Beside): Live {
   const box = h("div"), back = h("p", null, h("a", { href: "#incidents" }, "all incidents")), file = h("div");
   let shown = "", opened = "", near: Around | null = null;
@@ -138,14 +145,16 @@ export function incidents(beside: Beside): Live {
     const text = JSON.stringify(i);
     const told = await beside(i, now); // it may be written after the incident was opened
     const there = file.firstElementChild;
-    if (opened !== id || !(told && there ? told.isEqualNode(there) : told === there)) add(clear(file), [told]);
+    if (opened !== id || !(told && there ? told.isEqualNode(there) : told === there)) renew(file, [told]);
+    const entered = opened !== id && box.contains(document.activeElement); // by a link that is gone then
     if (opened !== id || shown !== text) {
       const odd = anomaliesOf(i, got.anomalies, now);
-      add(clear(box), [back, incidentCard(i, (t) => `${ns(Math.max(0, now - t))} ago`), file,
+      renew(box, [back, incidentCard(i, (t) => `${ns(Math.max(0, now - t))} ago`), file,
         ...stacksOf(i, now), near.element,
         odd.length ? section("Anomalies in it", anomalyTable(odd, now)) : null]);
       shown = text;
     }
+    if (entered) toHeading(box);
     opened = id;
     near.update(i, await get("series"), now);
   }
@@ -155,7 +164,9 @@ export function incidents(beside: Beside): Live {
     const { now_ns: _, ...rest } = got, text = JSON.stringify(rest);
     if (text === shown && !opened) return;
     shown = text;
+    const left = opened && box.contains(document.activeElement);
+    renew(box, overview(got));
+    if (left) Array.from(box.querySelectorAll<HTMLAnchorElement>(".incident-link")).find((a) => `${a.hash}-`.startsWith(`#incidents/${opened}-`))?.focus();
     opened = "";
-    add(clear(box), overview(got));
   } };
 }

@@ -1,7 +1,7 @@
 // range.ts - the time that views of jobs are of: now, of which the agent has the last minutes in
 // memory, or a stretch of the days that its store keeps. It is in the address, and goes from view to
 // view: "#steps/last/3600", "#steps/1700000000-1700003600".
-import { add, clear, h, note } from "../dom";
+import { add, clear, h, note, renew } from "../dom";
 import { moment } from "../format";
 import { fragment } from "../tabs";
 import type { Live } from "./get";
@@ -54,6 +54,8 @@ function picker(id: string, range: Range | null, rest: string): HTMLElement {
     links.push(h("a", { class: "button", href: at(from, to), "aria-current": "true" }, `${moment(from)} – ${moment(to)}`),
       h("a", { class: "button", href: at(from - half, to - half) }, "earlier"), h("a", { class: "button", href: at(from + half, to + half) }, "later"),
       h("a", { class: "button", href: at(from - half, to + half) }, "wider"));
+    const quarter = Math.floor((to - from) / 4);
+    if (to - from >= 2 * LEAST_S) links.push(h("a", { class: "button", href: at(from + quarter, to - quarter) }, "closer"));
   }
   return h("div", { class: "row", role: "group", "aria-label": "time" }, ...links);
 }
@@ -64,7 +66,7 @@ export function ranged(id: string, now: Live, then: History): Live {
   let drawn = "";
   return { box: h("div", null, pick, words, place), refresh: async () => {
     const { range, rest } = asked(), box = range ? then.box : now.box, wanted = `${range?.place}|${rest}`;
-    if (wanted !== drawn) clear(pick).append(picker(id, range, rest));
+    if (wanted !== drawn) renew(pick, [picker(id, range, rest)]);
     drawn = wanted;
     if (box.parentElement !== place) clear(place).append(box);
     if (!range) { words.textContent = ""; return now.refresh(); }
