@@ -870,6 +870,13 @@ def an_incident_is_opened_by_keys(page):
               "another process" in page.browser.run(on), "the focus is where it was")
 
 
+# What looked like something else: fields as if they were off, a chart's legend as if it were a table.
+ODD = """Array.from(document.querySelectorAll("main select, .u-legend td")).filter((e) => {
+    const s = getComputedStyle(e);
+    return e.tagName === "SELECT" ? s.color !== getComputedStyle(document.documentElement).color
+        : s.borderBottomWidth !== "0px" || s.position === "sticky"; }).map((e) => e.outerHTML.slice(0, 80))"""
+
+
 @test
 def every_view_fits_a_phone_and_has_its_dark_side(page):
     with_store(page.agent)
@@ -878,6 +885,8 @@ def every_view_fits_a_phone_and_has_its_dark_side(page):
             page.open(view, width, scheme)
             page.wait(lambda: len(page.text()) > 20 and not page.agent.owes(), view)
             assert page.browser.run("document.documentElement.scrollWidth") <= width, (view, width)
+            odd = page.browser.run(ODD)
+            assert not odd, (view, width, odd)
             page.shot(f"{view.replace('/', '-')}-{width}-{scheme}")
 
 
