@@ -170,7 +170,8 @@ int maps_changed(struct pt_regs *ctx)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	/* calls of a process that the kernel's probes leave alone may be told inside of it */
-	if (closing || !(tells_inside ? is_followed(tgid) : is_target(tgid)))
+	/* so may what a rule of its parent's still holds for */
+	if (closing || !(tells_inside || leaves_layers ? is_followed(tgid) : is_target(tgid)))
 		return 0;
 	__u64 began_ns = bpf_ktime_get_ns(), most_ns = 0;
 	bool is_done = is_mapping_done(ctx);

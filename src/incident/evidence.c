@@ -206,7 +206,8 @@ void evidence_make(struct evidence *ret, struct blame *const *each, const struct
 	}
 	evidence_add_own(ret, track, sums, n, &g, s);
 	for (size_t i = 0; i < n; i++)
-		evidence_full_queue(&ret[i]);
+		evidence_full_queue(&ret[i], each ? each[i] : NULL,
+				    each ? questions[i].slow.len : 0);
 	forget(&g);
 	free(track);
 	free(sums);

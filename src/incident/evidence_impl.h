@@ -72,8 +72,8 @@ struct call_sum evidence_sum_of(const call_sums_t *sums, const struct numbering 
 void evidence_add_rows(struct gathering *g, const struct row_source *s, const struct timeline *t);
 
 /* evidence_queue.c: what ran slower alike for it waited for room in the GPU's queue waits for the
- * GPU from then on. After the blame and the calls are there. */
-void evidence_full_queue(struct evidence *e);
+ * GPU from then on, also in each of its n steps. After the blame and the calls are there. */
+void evidence_full_queue(struct evidence *e, struct blame *each, size_t n);
 
 /* evidence_own.c: what calls took by themselves, of n answers and their tracks and sums; a second
  * time through the calls where they grew. */

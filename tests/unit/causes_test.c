@@ -521,7 +521,7 @@ static void launches_wait_for_room_in_the_queue(void **state)
 	(void)state;
 	part(BLAME_SPREAD, VIA_ITSELF, 1000, 0);
 	called(LAUNCH, 4000, 4000, 1000, 120);
-	evidence_full_queue(&e);
+	evidence_full_queue(&e, NULL, 0);
 	assert_int_equal(e.blame.parts.data[0].owner.kind, BLAME_GPU);
 	assert_true(fabs(e.blame.parts.data[0].ns + e.blame.parts.data[1].ns - 1000 * MS) < 1);
 	counts(OTHERS, 1, 0);
@@ -535,13 +535,50 @@ static void launches_wait_for_room_in_the_queue(void **state)
 	cause_free(&f);
 }
 
+/* Neither what another rank ran, nor other copies than usual, nor copies at all. */
+static void what_is_no_full_queue(void **state)
+{
+	(void)state;
+	part(BLAME_SPREAD, VIA_ITSELF, 1000, 0);
+	e.blame.parts.data[0].owner.peer = 2;
+	called(LAUNCH, 4000, 4000, 1000, 120);
+	evidence_full_queue(&e, NULL, 0);
+	assert_int_equal(e.blame.parts.data[0].owner.kind, BLAME_SPREAD);
+	e.blame.parts.data[0].owner.peer = 0;
+	e.calls.len = 0;
+	called(LAUNCH, 1000, 4000, 30, 120);
+	called(COPY, 500, 10, 1000, 20);
+	evidence_full_queue(&e, NULL, 0);
+	assert_int_equal(e.blame.parts.data[0].owner.kind, BLAME_SPREAD);
+}
+
+/* In its steps likewise, and with what waited for the GPU before. */
+static void steps_wait_for_room_as_well(void **state)
+{
+	(void)state;
+	struct blame step = {.usual_ns = 100 * MS, .whole_ns = 200 * MS};
+	part(BLAME_SPREAD, VIA_ITSELF, 1000, 0);
+	called(LAUNCH, 4000, 4000, 1000, 120);
+	struct blame_part ran = e.blame.parts.data[0], waited = ran;
+	ran.ns = 80 * MS;
+	waited.owner.kind = BLAME_GPU;
+	waited.ns = 20 * MS;
+	*vec_push(&step.parts) = ran;
+	*vec_push(&step.parts) = waited;
+	evidence_full_queue(&e, &step, 1);
+	assert_int_equal(step.parts.len, 2);
+	assert_int_equal(step.parts.data[0].owner.kind, BLAME_GPU);
+	assert_true(fabs(step.parts.data[0].ns + step.parts.data[1].ns - 100 * MS) < 1);
+	vec_free(&step.parts);
+}
+
 /* A slower clock of the CPU is in all alike. */
 static void launches_that_run_slower_wait_for_nothing(void **state)
 {
 	(void)state;
 	part(BLAME_SPREAD, VIA_ITSELF, 1000, 0);
 	called(LAUNCH, 4000, 4000, 240, 120);
-	evidence_full_queue(&e);
+	evidence_full_queue(&e, NULL, 0);
 	assert_int_equal(e.blame.parts.len, 1);
 	assert_int_equal(e.blame.parts.data[0].owner.kind, BLAME_SPREAD);
 	counts(OTHERS, 1, 0);
@@ -714,6 +751,8 @@ int main(void)
 		T(counters_of_another_host_are_no_cause),
 		T(what_did_not_grow_is_no_evidence),
 		T(launches_wait_for_room_in_the_queue),
+		T(what_is_no_full_queue),
+		T(steps_wait_for_room_as_well),
 		T(launches_that_run_slower_wait_for_nothing),
 		T(who_else_is_on_its_gpu),
 		T(an_error_of_its_gpu),
