@@ -120,7 +120,7 @@ def _(t):
     # every key that the file shows, not only those that are on
     with open(os.path.join(root, "etc/eacgm/agent.yaml")) as f:
         text = f.read()
-    whole = re.sub(r"(?m)^#(?!detect:)(\s*[a-z_]+:( .*)?)$", r"\1", text)
+    whole = re.sub(r"(?m)^#(?!detect:)(\s*(?:- )?[a-z_]+:( .*)?)$", r"\1", text)
     expect(whole.count("\n#") < text.count("\n#") - 10, whole)
     cert, key = certificate(t, "localhost")
     with open(t.path("token"), "w") as f:
