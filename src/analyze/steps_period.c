@@ -281,16 +281,16 @@ static size_t run_length(const struct steps_text *t, const steps_positions_t *p,
 static void keep_first_of_steps(const struct steps_text *t, steps_positions_t *p, uint64_t long_ns,
 				uint32_t usual)
 {
-	size_t left = 0, short_of = 0; /* launches of the step that short runs make up so far */
+	size_t left = 0, so_far = 0; /* launches of the step that short runs make up so far */
 	for (size_t i = 0, n; i < p->len; i += n) {
 		n = run_length(t, p, i, long_ns);
 		bool is_whole = n >= usual;
-		short_of = is_whole ? 0 : short_of;
+		so_far = is_whole ? 0 : so_far;
 		for (size_t k = 0; k < (is_whole ? 1 : n); k++) {
-			if (!short_of)
+			if (!so_far)
 				p->data[left++] = p->data[i + k];
-			if (!is_whole && ++short_of == usual)
-				short_of = 0;
+			if (!is_whole && ++so_far == usual)
+				so_far = 0;
 		}
 	}
 	p->len = left;

@@ -11,36 +11,10 @@
 
 #include <cmocka.h>
 
+#include "fake_proc.h"
 #include "session/job_rules.h"
 
-static char folder[] = "/tmp/eacgm-rules-XXXXXX";
-
-static int make_folder(void **state)
-{
-	(void)state;
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-	char command[64];
-	(void)state;
-	snprintf(command, sizeof(command), "rm -r %s", folder);
-	return system(command); /* NOLINT(cert-env33-c): a name of our own */
-}
-
-static void put(int pid, const char *name, const char *text, size_t len)
-{
-	char path[256];
-	snprintf(path, sizeof(path), "%s/%d", folder, pid);
-	mkdir(path, 0700);
-	snprintf(path, sizeof(path), "%s/%d/%s", folder, pid, name);
-	FILE *f = fopen(path, "w");
-	assert_non_null(f);
-	fwrite(text, 1, len, f);
-	fclose(f);
-}
-#define PUT(pid, name, text) put(pid, name, text, sizeof(text) - 1)
+#define PUT(pid, name, text) put_of_process(pid, name, text, sizeof(text) - 1)
 
 static void put_process(int pid)
 {

@@ -11,23 +11,8 @@
 
 #include <cmocka.h>
 
+#include "fake_proc.h"
 #include "symbolize/proc_cgroup.h"
-
-static char folder[] = "/tmp/eacgm-cgroup-XXXXXX";
-
-static int make_folder(void **state)
-{
-	(void)state;
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-	char command[64];
-	(void)state;
-	snprintf(command, sizeof(command), "rm -r %s", folder);
-	return system(command); /* NOLINT(cert-env33-c): a name of our own */
-}
 
 /* Makes the folders of a path below the folder as well. */
 static void put(const char *name, const char *text)

@@ -11,43 +11,16 @@
 
 #include <cmocka.h>
 
+#include "fake_proc.h"
 #include "symbolize/proc_program.h"
-
-static char folder[] = "/tmp/eacgm-program-XXXXXX";
-
-static int make_folder(void **state)
-{
-	(void)state;
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-	char command[64];
-	(void)state;
-	snprintf(command, sizeof(command), "rm -r %s", folder);
-	return system(command); /* NOLINT(cert-env33-c): a name of our own */
-}
-
-static void put(int pid, const char *name, const char *text, size_t len)
-{
-	char path[256];
-	snprintf(path, sizeof(path), "%s/%d", folder, pid);
-	mkdir(path, 0700);
-	snprintf(path, sizeof(path), "%s/%d/%s", folder, pid, name);
-	FILE *f = fopen(path, "w");
-	assert_non_null(f);
-	fwrite(text, 1, len, f);
-	fclose(f);
-}
 
 /* words: each ends with a zero. */
 static void put_process(int pid, int parent, const char *words, size_t len)
 {
 	char stat[64];
 	snprintf(stat, sizeof(stat), "%d (python3) S %d 1 1", pid, parent);
-	put(pid, "stat", stat, strlen(stat));
-	put(pid, "cmdline", words, len);
+	put_of_process(pid, "stat", stat, strlen(stat));
+	put_of_process(pid, "cmdline", words, len);
 }
 #define PUT(pid, parent, words) put_process(pid, parent, words, sizeof(words) - 1)
 
