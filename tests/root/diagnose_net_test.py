@@ -57,24 +57,18 @@ def loses(_t, link):
     return lambda: link.drop(0)
 
 
-WAYS = {"foreign": others_use, "bandwidth": is_limited, "loss": loses}
-kept = []  # what is said of a run in which the link is so, one after the other: for all tests
-
-
-def diagnosed(t, what):
-    """The incident while the link was so."""
+def diagnosed(t, what, disturb):
+    """The incident while the link is so."""
     needs()
     for why_not in netns.why_not():
         if why_not:
             skip(why_not)
-    if not kept:
-        link = netns.Link(RATE)
-        try:
-            disturbs = {name: lambda _folder, way=way: way(t, link) for name, way in WAYS.items()}
-            kept.append(disturbed(t, disturbs, interface=link.NAME, spaces=tuple(link.spaces)))
-        finally:
-            link.close()
-    return incident(kept[0], what)
+    link = netns.Link(RATE)
+    try:
+        return incident(disturbed(t, what, lambda _folder: disturb(t, link), interface=link.NAME,
+                                  spaces=tuple(link.spaces)))
+    finally:
+        link.close()
 
 
 def is_network(i, cause):
@@ -85,7 +79,7 @@ def is_network(i, cause):
 
 @test("others on the link between ranks are told as such", 240)
 def foreign(t):
-    is_network(diagnosed(t, "foreign"), "net_foreign")
+    is_network(diagnosed(t, "foreign", others_use), "net_foreign")
 
 
 def was_full(i):
@@ -99,7 +93,7 @@ def was_full(i):
 
 @test("a link between ranks that is limited is told as such", 240)
 def bandwidth(t):
-    i = diagnosed(t, "bandwidth")
+    i = diagnosed(t, "bandwidth", is_limited)
     if i["cause"] != "net_bandwidth" and not was_full(i):
         expect(i["cause"] == "network", json.dumps(i)[:4000])
         skip("TCP waited for its timers, so that the link was not full: %s" % i["evidence"])
@@ -108,7 +102,7 @@ def bandwidth(t):
 
 @test("packets that are lost between ranks are told", 240)
 def loss(t):
-    i = diagnosed(t, "loss")
+    i = diagnosed(t, "loss", loses)
     is_network(i, "net_loss")
     if tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (6, 7):  # which counts them
         expect("timeouts of retransmission" in str(i["evidence"]), i["evidence"])

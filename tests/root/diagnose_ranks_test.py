@@ -13,34 +13,28 @@ HOGS = 6
 HOG = "import os\nos.sched_setaffinity(0, [sorted(os.sched_getaffinity(0))[1]])\nwhile True: pass"
 
 
-kept = []  # what is said of the run, and the others' processes: for both tests
+def others(t, pids):
+    """Others on the CPU of rank 1."""
+    def disturb(_folder):
+        started = [t.start([PYTHON, "-c", HOG]) for _ in range(HOGS)]
+        pids.extend(p.pid for p in started)
+
+        def undo():
+            for p in started:
+                p.kill()
+                p.wait()
+        return undo
+    return disturb
 
 
-def run(t):
-    needs()
-    if not kept:
-        pids = []
-
-        def hogs(_folder):
-            started = [t.start([PYTHON, "-c", HOG]) for _ in range(HOGS)]
-            pids.extend(p.pid for p in started)
-
-            def undo():
-                for p in started:
-                    p.kill()
-                    p.wait()
-            return undo
-
-        def slow_line(folder):
-            open(folder + "/slow", "w").close()
-            return lambda: os.unlink(folder + "/slow")
-        kept.extend([disturbed(t, {"hogs": hogs, "line": slow_line}), pids])
-    return kept
+def slow_line(folder):
+    open(folder + "/slow", "w").close()
+    return lambda: os.unlink(folder + "/slow")
 
 
-def straggler(said, what):
-    """The incident of that time, of the rank that waited."""
-    i, ranks = incident(said, what), said.ranks
+def straggler(said):
+    """The incident, of the rank that waited."""
+    i, ranks = incident(said), said.ranks
     expect(i["cause"] == "straggler" and i["culprit"]["kind"] == "rank" and
            (i["culprit"]["rank"], i["culprit"]["pid"]) == (1, ranks[1]) and
            (i["victim"]["rank"], i["victim"]["pid"]) == (0, ranks[0]), json.dumps(i)[:4000])
@@ -55,8 +49,10 @@ def blamed(i, words):
 
 @test("the rank whose CPU others take is the straggler, and they are why", 240)
 def others_on_its_cpu(t):
-    said, pids = run(t)
-    i = straggler(said, "hogs")
+    needs()
+    pids = []
+    said = disturbed(t, "hogs", others(t, pids))
+    i = straggler(said)
     expect(i["why"]["cause"] == "cpu_contention" and i["why"]["culprit"]["kind"] == "process",
            json.dumps(i)[:4000])
     # on a busy machine others take a part of it as well
@@ -68,7 +64,8 @@ def others_on_its_cpu(t):
 
 @test("the rank whose line is slow is the straggler, and the line is why", 240)
 def a_line_of_its_own(t):
-    i = straggler(run(t)[0], "line")
+    needs()
+    i = straggler(disturbed(t, "line", slow_line))
     expect(i["why"]["cause"] == "slow_code" and
            i["why"]["culprit"]["code"]["function"] == "read_batch", json.dumps(i)[:4000])
     expect(blamed(i, ["read_batch"]) > 0.4 * i["cost_ns"], json.dumps(i)[:4000])

@@ -1,6 +1,6 @@
 """gloo_ranks.py - two ranks of PyTorch's data parallel training over gloo, each on a CPU of its own, which
-tests record and disturb in several ways, one after the other; and the model that is learned from a
-run in which nothing disturbs them. No test itself."""
+tests record and disturb, in one way each; and the model that is learned from a run in which nothing
+disturbs them. No test itself."""
 
 import collections
 import json
@@ -64,9 +64,8 @@ def needs():
     needs_torch("gloo")
 
 
-def recorded(t, name, disturbs, interface="lo", spaces=()):
-    """A run that is disturbed for a while in each of these ways, where there are any; when, on
-    CLOCK_MONOTONIC."""
+def recorded(t, name, disturb=None, interface="lo", spaces=()):
+    """A run that is disturbed for a while, or is not; when, on CLOCK_MONOTONIC."""
     folder, out = t.path(name), t.path(name + ".eacgm")
     slow_from_s, slow_s = kept[1:] if kept else (SLOW_FROM_S, SLOW_S)
     os.mkdir(folder)
@@ -76,20 +75,16 @@ def recorded(t, name, disturbs, interface="lo", spaces=()):
     for _ in range(2):
         expect(p.stdout.readline() == "began\n", "a rank said nothing")
     time.sleep(slow_from_s)
-    times = {}
-    for what, disturb in disturbs.items():
-        began = time.monotonic_ns()
-        undo = disturb(folder)
-        time.sleep(slow_s)
-        undo()
-        times[what] = began, time.monotonic_ns()
-        time.sleep(REST_S)
-    if not disturbs:
-        time.sleep(slow_s + REST_S)
+    began = time.monotonic_ns()
+    undo = disturb(folder) if disturb else lambda: None
+    time.sleep(slow_s)
+    undo()
+    ended = time.monotonic_ns()
+    time.sleep(REST_S)
     open(folder + "/enough", "w").close()
     _, said = p.communicate(timeout=60)
     expect(p.returncode == 0, said)
-    return out, times
+    return out, (began, ended)
 
 
 kept = []  # the model, as bytes, from when on and for how long jobs are slow: of all of a file's tests
@@ -98,7 +93,7 @@ kept = []  # the model, as bytes, from when on and for how long jobs are slow: o
 def learned(t, **how):
     def record():
         made.append(t.path("clean%d.eacgm" % len(made)))
-        recorded(t, os.path.basename(made[-1])[:-len(".eacgm")], {}, **how)
+        recorded(t, os.path.basename(made[-1])[:-len(".eacgm")], **how)
         return Recording(t, made[-1])
 
     made, model = [], t.path("job.model")
@@ -113,25 +108,26 @@ def learned(t, **how):
 
 
 # Of a run: what is said with --json and without, the ranks' processes, and when it was disturbed.
-Said = collections.namedtuple("Said", "all text ranks times")
+Said = collections.namedtuple("Said", "all text ranks time")
 
 
-def disturbed(t, disturbs, **how):
-    """What `eacgm diagnose` says of a run that is disturbed in these ways."""
+def disturbed(t, what, disturb, **how):
+    """What `eacgm diagnose` says of a run that is disturbed in this way, and in no other: two after
+    each other are one incident where others took of the machine between them."""
     model = learned(t, **how)
-    path, times = recorded(t, "disturbed", disturbs, **how)
-    return Said(*models.diagnosed(t, path, model), ranks_of(t, path), times)
+    path, time_ns = recorded(t, what, disturb, **how)
+    return Said(*models.diagnosed(t, path, model), ranks_of(t, path), time_ns)
 
 
-def incident(said, what):
-    """The one that has most of the time in which the run was so disturbed, if it has half of it,
+def incident(said):
+    """The one that has most of the time in which the run was disturbed, if it has half of it,
     with others of its cause: where a slow job becomes far slower another begins. All parts add up."""
     for i in said.all["incidents"] + said.all["steps"]:
         excess = i.get("excess_ns", i.get("cost_ns"))
         if excess > 0 and i["blame"]:
             parts = sum(p["ns"] for p in i["blame"]) + i["unexplained_ns"]
             expect(abs(parts - excess) <= 0.01 * excess + 1000, (parts, excess, i))
-    was = said.times[what]
+    was = said.time
 
     def overlap(i):
         return max(0, min(i["end_ns"], was[1]) - max(i["onset_ns"], was[0]))
