@@ -10,6 +10,9 @@ BUILD_PACKAGES = build-essential g++ clang bpftool libbpf-dev libelf-dev zlib1g-
 	meson ninja-build pkg-config python3 $(PAGE_PACKAGES)
 TEST_PACKAGES = libcmocka-dev openssl libdw-dev libdebuginfod1 protobuf-compiler util-linux
 TRACED_PACKAGES = python3-greenlet python3-h2 python3-torch
+# What opens the pages; one that is there, of whatever source, does as well (tests/browser/chromium.py).
+BROWSER = $(or $(shell command -v chromium || command -v chromium-browser || command -v google-chrome || \
+	command -v google-chrome-stable),none)
 LINT_PACKAGES = clang-format clang-tidy cppcheck libclang-rt-14-dev
 
 .PHONY: all setup setup-test setup-tests-built setup-traced tests-built setup-lint setup-kernels test demo dist deb format lint fuzz fuzz-campaign sanitize \
@@ -36,7 +39,11 @@ endef
 setup:
 	$(call install,$(BUILD_PACKAGES))
 
+# Where there is no browser to be had that is said, and is no failure: its tests skip.
 setup-test: setup-traced
+	@[ $(BROWSER) != none ] || { echo "installing: chromium" && $(APT) update -q && \
+		$(APT) install -y -q --no-install-recommends chromium; } || \
+		echo "there is no package chromium to be had: tests that open pages skip"
 
 # What tests are built with, and what they run: the latter is not needed to build.
 setup-tests-built: setup
@@ -54,13 +61,13 @@ tests-built: setup-tests-built
 setup-lint: setup
 	$(call install,$(LINT_PACKAGES))
 
-# Sets itself up; the root tests call sudo where it is needed. PyTorch is installed while it builds.
+# Sets itself up; the root tests call sudo where it is needed. PyTorch and a browser are installed while it builds.
 test: setup-tests-built
-	$(MAKE) -j 2 tests-built setup-traced
+	$(MAKE) -j 2 tests-built setup-test
 	$(SUDO) env PATH="$$PATH:/usr/sbin" python3 tests/run.py $(BUILD)
 
 # Trains a small PyTorch model under the tracer and shows what came of it.
-demo: setup-test
+demo: setup-traced
 	$(MAKE) all
 	$(SUDO) sh demo/demo.sh $(BUILD)/eacgm
 
