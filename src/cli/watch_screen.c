@@ -367,6 +367,47 @@ static void draw_gpus(struct screen *p)
 		draw_gap(p);
 }
 
+/* What shares are of the time of (docs/telemetry.md), by the name of their counters. */
+static const struct share_words {
+	const char *name, *words;
+	bool cpus; /* 1 is a CPU all the time: there may be more */
+} SHARES[] = {
+	{"cpu_ratio", "its CPUs were busy", false},
+	{"cpu_steal_ratio", "its CPUs had work while other virtual machines ran on them", false},
+	{"job_cpus_steal_ratio", "the job's CPUs had work while other virtual machines ran on them",
+	 false},
+	{"cpu_irq_ratio", "its CPUs were in interrupts", false},
+	{"cpu_softirq_ratio", "its CPUs were in softirqs", false},
+	{"cpu_iowait_ratio", "its CPUs were idle while a thread waited for a disk", false},
+	{"cpu_pressure_ratio", "a thread waited for a CPU", false},
+	{"memory_pressure_ratio", "a thread waited for memory", false},
+	{"memory_full_pressure_ratio", "all threads waited for memory", false},
+	{"io_pressure_ratio", "a thread waited for a disk", false},
+	{"io_full_pressure_ratio", "all threads waited for a disk", false},
+	{"busy_ratio", "it had requests", false},
+	{"throttled_ratio", "were held back by a quota", true},
+};
+
+/* "100 %  host: a thread waited for a CPU"; "0.5 ratio  host some_ratio" where there are no words.
+ */
+static void put_share(struct screen *p, const struct live_counter *c)
+{
+	const char *name = strrchr(c->what, ' ');
+	size_t entity = name ? (size_t)(name - c->what) : 0;
+	for (size_t i = 0; name && i < sizeof(SHARES) / sizeof(*SHARES); i++) {
+		if (strcmp(name + 1, SHARES[i].name))
+			continue;
+		if (SHARES[i].cpus)
+			put(p, PLAIN, "%.2f CPUs  %.*s: %s", c->value, (int)entity, c->what,
+			    SHARES[i].words);
+		else
+			put(p, PLAIN, "%3.0f %%  %.*s: %s", 100 * c->value, (int)entity, c->what,
+			    SHARES[i].words);
+		return;
+	}
+	put(p, PLAIN, "%.4g ratio  %s", c->value, c->what);
+}
+
 /* Shares alone may be too small to be worth a line. */
 static void draw_counters(struct screen *p)
 {
@@ -382,6 +423,8 @@ static void draw_counters(struct screen *p)
 		if (c->unit == UNIT_BYTES || c->unit == UNIT_BYTES_PER_S)
 			put(p, PLAIN, "%s%s  %s", human_bytes(bytes, (uint64_t)fmax(c->value, 0)),
 			    c->unit == UNIT_BYTES ? "" : "/s", c->what);
+		else if (c->unit == UNIT_RATIO)
+			put_share(p, c);
 		else
 			put(p, PLAIN, "%.4g%s%s  %s", c->value, unit ? " " : "", unit ? unit : "",
 			    c->what);

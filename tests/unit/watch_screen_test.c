@@ -126,6 +126,28 @@ static void test_other_counters(void **state)
 	buf_free(&out);
 }
 
+/* Shares are in words where they have some; those of CPUs may be more than one. */
+static void test_shares(void **state)
+{
+	(void)state;
+	struct live_state s = {
+		.counters_len = 3,
+		.counters = {
+			{.unit = UNIT_RATIO, .value = 0.999, .what = "host cpu_pressure_ratio"},
+			{.unit = UNIT_RATIO, .value = 0.25, .what = "disk vda busy_ratio"},
+			{.unit = UNIT_RATIO,
+			 .value = 1.5,
+			 .what = "cgroup /a job throttled_ratio"}}};
+	struct buf out = {0};
+	watch_render(&out, &s, &(struct watch_size){.columns = 100, .rows = 24});
+	buf_byte(&out, 0);
+	assert_non_null(strstr((const char *)out.data,
+			       "other   100 %  host: a thread waited for a CPU\n"
+			       "         25 %  disk vda: it had requests\n"
+			       "        1.50 CPUs  cgroup /a job: were held back by a quota\n"));
+	buf_free(&out);
+}
+
 /* Of many counters the first four that say something: small shares do not. */
 static void test_few_counters(void **state)
 {
@@ -388,12 +410,19 @@ int main(void)
 	setenv("TZ", "UTC", 1);
 	tzset();
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_phases),		cmocka_unit_test(test_causes),
-		cmocka_unit_test(test_whole_screen),	cmocka_unit_test(test_other_counters),
-		cmocka_unit_test(test_few_counters),	cmocka_unit_test(test_small_ascii),
-		cmocka_unit_test(test_nothing_known),	cmocka_unit_test(test_colour_and_losses),
-		cmocka_unit_test(test_fits_everywhere), cmocka_unit_test(test_line),
-		cmocka_unit_test(test_sparkline),	cmocka_unit_test(test_gpu_on_80_columns),
+		cmocka_unit_test(test_phases),
+		cmocka_unit_test(test_causes),
+		cmocka_unit_test(test_whole_screen),
+		cmocka_unit_test(test_other_counters),
+		cmocka_unit_test(test_shares),
+		cmocka_unit_test(test_few_counters),
+		cmocka_unit_test(test_small_ascii),
+		cmocka_unit_test(test_nothing_known),
+		cmocka_unit_test(test_colour_and_losses),
+		cmocka_unit_test(test_fits_everywhere),
+		cmocka_unit_test(test_line),
+		cmocka_unit_test(test_sparkline),
+		cmocka_unit_test(test_gpu_on_80_columns),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
