@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,8 +18,7 @@
 #include <cmocka.h>
 
 #include "base/cache_folder.h"
-
-static char folder[64];
+#include "cached_files.h"
 
 static const struct cache_kind kind = {
 	.folder = "things",
@@ -29,41 +27,6 @@ static const struct cache_kind kind = {
 	.max_files = 100,
 	.max_bytes_a_file = 400,
 };
-
-static char *path_of(const char *name)
-{
-	static char path[512];
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	return path;
-}
-
-static int empty_folder(void **state)
-{
-	DIR *d = opendir(folder);
-	const struct dirent *entry;
-
-	(void)state;
-	while (d && (entry = readdir(d)))
-		if (entry->d_name[0] != '.')
-			remove(path_of(entry->d_name));
-	if (d)
-		closedir(d);
-	return 0;
-}
-
-static unsigned files_in_folder(void)
-{
-	DIR *d = opendir(folder);
-	const struct dirent *entry;
-	unsigned n = 0;
-
-	while (d && (entry = readdir(d)))
-		n += entry->d_name[0] != '.';
-	if (d)
-		closedir(d);
-	return n;
-}
 
 static bool is_there(const char *name)
 {

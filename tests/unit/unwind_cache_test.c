@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,6 +20,7 @@
 #include <cmocka.h>
 
 #include "base/buffer.h"
+#include "cached_files.h"
 #include "elf_builder.h"
 #include "symbolize/unwind_cache.h"
 
@@ -29,8 +29,6 @@ struct made {
 	struct elf_file *file;
 	char name[128]; /* of its table in the cache */
 };
-
-static char folder[64];
 
 static void name_table(struct made *m)
 {
@@ -79,41 +77,6 @@ static void end(struct made *m)
 {
 	elf_file_close(m->file);
 	elf_builder_free(&m->elf);
-}
-
-static char *path_of(const char *name)
-{
-	static char path[512];
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	return path;
-}
-
-static int empty_folder(void **state)
-{
-	DIR *d = opendir(folder);
-	const struct dirent *entry;
-
-	(void)state;
-	while (d && (entry = readdir(d)))
-		if (entry->d_name[0] != '.')
-			remove(path_of(entry->d_name));
-	if (d)
-		closedir(d);
-	return 0;
-}
-
-static unsigned files_in_folder(void)
-{
-	DIR *d = opendir(folder);
-	const struct dirent *entry;
-	unsigned n = 0;
-
-	while (d && (entry = readdir(d)))
-		n += entry->d_name[0] != '.';
-	if (d)
-		closedir(d);
-	return n;
 }
 
 /* Gets the table, which has to be the right one, and says whether it came from the cache. */
