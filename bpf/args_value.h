@@ -376,9 +376,10 @@ static __always_inline void take_raw_args(struct raw_args *ret, struct pt_regs *
 	ret->sp = READ_REGISTER(ctx, rsp);
 }
 
+/* Of ARG_CALLER the one before the first. */
 static __always_inline __u64 stack_slot(const struct raw_args *raw, __u32 index)
 {
-	return raw->sp + 8 + 8 * (__u64)index;
+	return raw->sp + 8 * (__u64)(__u8)(index + 1);
 }
 
 /* The argument at a position: registers first, then the stack. */

@@ -71,9 +71,10 @@ enum trace_mode {
 /* Where an argument comes from and what it is. */
 enum arg_source {
 	ARG_REG,   /* index: 0..5, the System V integer argument registers */
-	ARG_STACK, /* index: 0.., stack arguments after the return address */
+	ARG_STACK, /* index: 0.., stack arguments after the return address; or ARG_CALLER */
 	ARG_RETURN,
 };
+#define ARG_CALLER 255 /* the slot before the first: the return address itself */
 enum arg_fetch {
 	FETCH_VALUE,	 /* size bytes of the (dereferenced) value */
 	FETCH_CSTRING,	 /* NUL-terminated characters at the value */

@@ -246,6 +246,9 @@ static const char *kept_from_it(const struct probe_info *info)
 	if (d->keep || d->begins)
 		return "other calls are told by it";
 	for (uint8_t i = 0; i < d->nargs; i++)
+		if (d->args[i].source == ARG_STACK && d->args[i].index == ARG_CALLER)
+			return "it says who called";
+	for (uint8_t i = 0; i < d->nargs; i++)
 		if (d->args[i].fetch != FETCH_VALUE && d->args[i].fetch != FETCH_XYZ &&
 		    d->args[i].fetch != FETCH_DIM3 && d->args[i].fetch != FETCH_SHAPE &&
 		    !(python && is_text_of_python(&d->args[i])))

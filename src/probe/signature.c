@@ -13,6 +13,7 @@
 
 #define REGISTER_ARGS 6
 #define MAX_POSITION  63 /* of an argument, the registers included */
+#define AT_CALLER     (REGISTER_ARGS + ARG_CALLER)
 #define MAX_DEREFS    3
 #define MAX_OFFSET    (1 << 20)
 #define MAX_NAME      32
@@ -218,7 +219,7 @@ static int parse_number(struct sig *s, unsigned limit, unsigned *ret)
 	return 0;
 }
 
-/* '@arg3' or '@stack0', then offsets to follow: '[8][24]'. */
+/* '@arg3' or '@stack0', then offsets to follow: '[8][24]'; or '@caller'. */
 static int parse_place(struct sig *s, unsigned *ret_position, struct arg_desc *d)
 {
 	char quoted[64];
@@ -231,8 +232,12 @@ static int parse_place(struct sig *s, unsigned *ret_position, struct arg_desc *d
 	} else if (strncmp(at, "stack", 5) == 0) {
 		base = REGISTER_ARGS;
 		s->p += 5;
+	} else if (strncmp(at, "caller", 6) == 0) {
+		s->p += 6;
+		*ret_position = AT_CALLER;
+		return 0;
 	} else {
-		return fail(s, at, "expected argN or stackN after '@', found %s",
+		return fail(s, at, "expected argN, stackN or caller after '@', found %s",
 			    what_is_at(at, quoted, sizeof(quoted)));
 	}
 	unsigned n;
@@ -307,11 +312,10 @@ static int set_name(struct sig *s, const char *at, const char *name, size_t n, s
 
 static int set_position(struct sig *s, const char *at, unsigned position, struct arg_desc *d)
 {
-	if (position > MAX_POSITION)
+	if (position > MAX_POSITION && position != AT_CALLER)
 		return fail(s, at, "more than %d arguments", MAX_POSITION + 1);
 	d->source = position < REGISTER_ARGS ? ARG_REG : ARG_STACK;
 	d->index = (uint8_t)(position < REGISTER_ARGS ? position : position - REGISTER_ARGS);
-	s->next = position + 1;
 	return 0;
 }
 
@@ -385,13 +389,16 @@ static int parse_arg_rest(struct sig *s, const char *at, const struct type *t, b
 	rc = apply_type(s, at, t, stars, arg);
 	if (rc)
 		return rc;
-	s->next = position + width_of(t, arg);
+	if (position != AT_CALLER) /* it takes no place among the arguments */
+		s->next = position + width_of(t, arg);
 	rc = check_place(s, at, t, &arg->fetch);
 	if (rc)
 		return rc;
 	char number[16];
 	if (n == 0) {
-		n = (size_t)snprintf(number, sizeof(number), "arg%u", position);
+		n = (size_t)(position == AT_CALLER
+				     ? snprintf(number, sizeof(number), "caller")
+				     : snprintf(number, sizeof(number), "arg%u", position));
 		name = number;
 	}
 	return set_name(s, name == number ? at : name, name, n, arg);

@@ -514,6 +514,17 @@ static void test_kept_fetches(void **state)
 		}
 }
 
+/* The kernel reads the return address; what lies behind it is read inside. */
+static void test_kept_callers(void **state)
+{
+	(void)state;
+	struct probe_info info = probe_of(&functions, "f");
+	add_arg(&info, ARG_STACK, 254, FETCH_VALUE, 0);
+	assert_planned(&info);
+	add_arg(&info, ARG_STACK, ARG_CALLER, FETCH_VALUE, 0);
+	assert_refused(&info);
+}
+
 /* Of CPython's own functions, and of no user's that are said to be like them. */
 static void test_texts_of_python(void **state)
 {
@@ -727,6 +738,7 @@ int main(void)
 		cmocka_unit_test(test_strange_in_place_overload),
 		cmocka_unit_test(test_trust_of_others),
 		cmocka_unit_test(test_kept_fetches),
+		cmocka_unit_test(test_kept_callers),
 		cmocka_unit_test(test_texts_of_python),
 		cmocka_unit_test(test_kept_calls),
 		cmocka_unit_test(test_code),

@@ -112,6 +112,8 @@ static void every_type(void **state)
 	one("(dim3 x)", "x t7 f7 s8 @0.0");
 	one("(count x)", "x t0 f8 s8 @0.0");
 	one("(uid x@stack0)", "x t0 f9 s8 @1.0");
+	one("(ptr x@caller)", "x t2 f0 s8 @1.255");
+	one("(ptr@caller)", "caller t2 f0 s8 @1.255");
 	one("(uid* x)", "x t0 f9 s8 @0.0 [0]");
 	/* the last offset is the plan's to fill in */
 	one("(shape x)", "x t8 f10 s8 tensor @0.0 [0]");
@@ -200,6 +202,10 @@ static void several_places(void **state)
 	check_arg(&en, 2, "id t0 f9 s8 @1.0");
 	check_arg(&en, 3, "next t1 f0 s4 signed @1.16");
 	check_arg(&en, 4, "rank t1 f0 s4 signed @0.2");
+	entry_free(&en);
+	parse("(ptr a, ptr by@caller, int next)", &en); /* it takes no place */
+	check_arg(&en, 1, "by t2 f0 s8 @1.255");
+	check_arg(&en, 2, "next t1 f0 s4 signed @0.1");
 	entry_free(&en);
 	parse("(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f, u64 g) -> int", &en);
 	assert_int_equal(en.nargs, MAX_ARGS);
@@ -317,7 +323,8 @@ static void complaints(void **state)
 		{"(out u64 a)", "character 2: 'out' needs a pointer to read through: 'out u64*'"},
 		{"(u64**** a)", "character 2: more than 3 pointers to follow"},
 		{"(pytype** a)", "character 2: more than 3 pointers to follow"},
-		{"(u64 a@rdi)", "character 8: expected argN or stackN after '@', found 'rdi'"},
+		{"(u64 a@rdi)",
+		 "character 8: expected argN, stackN or caller after '@', found 'rdi'"},
 		{"(u64 a@arg)", "character 11: expected a number"},
 		{"(u64 a@arg64)", "character 11: number larger than 63"},
 		{"(u64 a@arg0[9999999])", "character 13: number larger than 1048576"},
