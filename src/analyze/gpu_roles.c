@@ -26,6 +26,7 @@ static const struct role_def {
 	{"torch_alloc", GPU_TORCH_ALLOC, 0, false, {"address", "bytes", "device"}},
 	{"torch_free", GPU_TORCH_FREE, 0, true, {"address"}},
 	{"alloc", GPU_ALLOC, 0, false, {"pointer", "bytes"}},
+	{"alloc_managed", GPU_ALLOC, 0, false, {"pointer", "bytes"}},
 	{"free", GPU_FREE, 0, true, {"pointer"}},
 	{"vmm_create", GPU_VMM_CREATE, 0, false, {"handle", "bytes", "device"}},
 	{"vmm_map", GPU_VMM_MAP, 0, false, {"address", "bytes", "handle"}},

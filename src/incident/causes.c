@@ -67,9 +67,9 @@ static bool launches(const struct evidence *e, const struct call_growth *c)
 
 static bool allocates(const struct evidence *e, const struct call_growth *c)
 {
-	static const char *const roles[] = {"alloc",	   "free",	 "host_alloc",
-					    "host_free",   "vmm_create", "vmm_map",
-					    "vmm_release", "vmm_unmap",	 NULL};
+	static const char *const roles[] = {
+		"alloc",      "alloc_managed", "free",	      "host_alloc", "host_free",
+		"vmm_create", "vmm_map",       "vmm_release", "vmm_unmap",  NULL};
 	return causes_has_role(e, c, roles);
 }
 

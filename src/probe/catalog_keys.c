@@ -183,6 +183,8 @@ static const char *const roles[] = {
 	"copy_ptop",
 	"set",
 	"alloc",
+	"alloc_managed",
+	"alloc_caller",
 	"free",
 	"torch_alloc",
 	"torch_free",

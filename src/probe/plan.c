@@ -251,7 +251,8 @@ static bool is_needed(const struct cat_entry *en)
 		"capture_end",	  "graph_instantiate",	"graph_create",
 		"graph_destroy",  "graph_exec_destroy", "graph_clone",
 		"graph_node",	  "graph_kernel_node",	"graph_copy_node",
-		"graph_set_node", "graph_child_node",
+		"graph_set_node", "graph_child_node",	"alloc_managed",
+		"alloc_caller",
 	};
 	return role_is(en, roles, sizeof(roles) / sizeof(roles[0]));
 }
