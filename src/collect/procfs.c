@@ -147,12 +147,20 @@ static void tell_rate(const struct procfs *c, const struct entity *of, uint64_t 
 		sink_counter(c->sink, now_ns, of, name, growth_per_s(by, passed_ns));
 }
 
+static void tell_kib(const struct procfs *c, const struct entity *of, uint64_t now_ns,
+		     const char *name, const char *status, const char *key)
+{
+	uint64_t kib;
+	if (text_number_of(status, key, &kib) && kib < UINT64_MAX >> 10)
+		sink_counter(c->sink, now_ns, of, name, (double)kib * 1024);
+}
+
 /* What its status has. */
 static void read_status(const struct procfs *c, struct watched *w, const struct entity *of,
 			uint64_t now_ns, uint64_t passed_ns)
 {
 	char text[4096];
-	uint64_t switched_out, kib;
+	uint64_t switched_out;
 	if (!read_small(c, w->pid, "status", text, sizeof(text)))
 		text[0] = 0;
 	if (text_number_of(text, "nonvoluntary_ctxt_switches", &switched_out))
@@ -160,8 +168,9 @@ static void read_status(const struct procfs *c, struct watched *w, const struct 
 			  passed_ns);
 	else
 		growth_forget(&w->switched_out);
-	if (text_number_of(text, "RssAnon", &kib) && kib < UINT64_MAX >> 10)
-		sink_counter(c->sink, now_ns, of, "rss_anon_bytes", (double)kib * 1024);
+	tell_kib(c, of, now_ns, "rss_anon_bytes", text, "RssAnon");
+	tell_kib(c, of, now_ns, "rss_file_bytes", text, "RssFile");
+	tell_kib(c, of, now_ns, "rss_shmem_bytes", text, "RssShmem");
 }
 
 /* Bytes that went to disks and came from there, not those that were in memory. */

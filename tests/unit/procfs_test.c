@@ -296,37 +296,44 @@ static void files_that_may_not_be_read(void **state)
 	proc_remove(&p);
 }
 
-static double last_anon;
+static double last_anon, last_file, last_shmem;
 
-static void keep_anon(void *ctx, uint64_t time_ns, const struct entity *of, const char *name,
-		      double value)
+static void keep_kinds(void *ctx, uint64_t time_ns, const struct entity *of, const char *name,
+		       double value)
 {
 	(void)ctx;
 	(void)time_ns;
 	(void)of;
 	if (!strcmp(name, "rss_anon_bytes"))
 		last_anon = value;
+	if (!strcmp(name, "rss_file_bytes"))
+		last_file = value;
+	if (!strcmp(name, "rss_shmem_bytes"))
+		last_shmem = value;
 }
 
-static void memory_that_no_file_has(void **state)
+static void memory_by_what_stands_behind_it(void **state)
 {
 	(void)state;
 	struct proc p;
 	const struct collect_env env = {.proc_root = p.root};
-	const struct collect_sink sink = {.counter = keep_anon};
+	const struct collect_sink sink = {.counter = keep_kinds};
 	void *c;
 	struct err e;
-	last_anon = -1;
+	last_anon = last_file = last_shmem = -1;
 	proc_make(&p);
 	assert_int_equal(collector_procfs.open(&c, &env, &sink, &e), 0);
 	put_faults(&p, 1, 1);
 	collector_procfs.add_pid(c, PID, false);
-	put(&p, "status", "VmRSS:\t  900 kB\nRssFile:\t 500 kB\n"); /* before Linux 4.5 */
+	put(&p, "status", "VmRSS:\t  900 kB\n"); /* before Linux 4.5 */
 	collector_procfs.read(c, 1 * S);
-	assert_true(last_anon == -1);
-	put(&p, "status", "VmRSS:\t  900 kB\nRssAnon:\t     396 kB\nRssFile:\t 500 kB\n");
+	assert_true(last_anon == -1 && last_file == -1 && last_shmem == -1);
+	put(&p, "status",
+	    "VmRSS:\t  900 kB\nRssAnon:\t     396 kB\nRssFile:\t 500 kB\nRssShmem:\t   4 kB\n");
 	collector_procfs.read(c, 2 * S);
 	assert_true(last_anon == 396 * 1024);
+	assert_true(last_file == 500 * 1024);
+	assert_true(last_shmem == 4 * 1024);
 	collector_procfs.close(c);
 	put(&p, "status", NULL);
 	proc_remove(&p);
@@ -338,7 +345,7 @@ int main(void)
 		cmocka_unit_test(faults_switches_and_bytes_are_rates),
 		cmocka_unit_test(odd_text_is_left_out),
 		cmocka_unit_test(files_that_may_not_be_read),
-		cmocka_unit_test(memory_that_no_file_has),
+		cmocka_unit_test(memory_by_what_stands_behind_it),
 		cmocka_unit_test(no_thread_uses_more_than_all_of_a_cpu),
 		cmocka_unit_test(ended_processes_keep_their_time_and_nothing_else),
 	};
