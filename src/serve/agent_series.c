@@ -14,6 +14,7 @@
 #include "base/map64.h"
 #include "serve/collective_series.h"
 #include "serve/dcgm_series.h"
+#include "serve/memory_series.h"
 #include "serve/process_labels.h"
 #include "serve/work_series.h"
 
@@ -608,6 +609,7 @@ void agent_series_write(const struct series_sink *x, const struct agent_view *v)
 	write_coverage(x, v);
 	work_series_write(x, v->series);
 	collective_series_write(x, v->series);
+	memory_series_write(x, v->series);
 	write_steps(x, v);
 	write_incidents(x, v);
 	write_counters(x, v);

@@ -318,6 +318,7 @@ void live_series_batch(struct live_series *s, const struct session_view *v, uint
 	take_coverages(s, v);
 	live_work_batch(&s->work, v, s, now_ns);
 	live_collectives_batch(&s->collectives, v, s);
+	live_gpu_memory_batch(&s->gpu_memory, v, s);
 	forget_metrics(s, v);
 	if (v->batch->processes.len)
 		forget_ended(s);
@@ -337,6 +338,7 @@ void live_series_free(struct live_series *s)
 	vec_free(&s->coverages);
 	live_work_free(&s->work);
 	live_collectives_free(&s->collectives);
+	live_gpu_memory_free(&s->gpu_memory);
 	map64_free(&s->metric_of);
 	map64_free(&s->function_of);
 	map64_free(&s->named);

@@ -14,6 +14,7 @@
 #include "base/layer.h"
 #include "base/map64.h"
 #include "session/live_collectives.h"
+#include "session/live_gpu_memory.h"
 #include "session/live_work.h"
 #include "symbolize/proc_labels.h"
 
@@ -91,6 +92,7 @@ struct live_series {
 	VEC(struct live_coverage) coverages; /* others are seen all the time */
 	struct live_work work;
 	struct live_collectives collectives;
+	struct live_gpu_memory gpu_memory;
 	uint64_t now_ns;   /* of CLOCK_MONOTONIC: the last batch */
 	uint64_t left_out; /* metrics, functions and processes that found no room */
 	const struct chosen_labels *chosen; /* of jobs: set before the first batch; NULL: none */
