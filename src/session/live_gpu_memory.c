@@ -173,7 +173,7 @@ static size_t without_hash(const char *name, size_t n)
 void live_gpu_memory_owner(char ret[static GPU_MEMORY_NAME_BYTES], const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	size_t n = without_hash(name, strcspn(name, "."));
+	size_t n = *name == '[' ? 0 : without_hash(name, strcspn(name, ".")); /* "[uprobes]" */
 	if (n >= GPU_MEMORY_NAME_BYTES)
 		n = GPU_MEMORY_NAME_BYTES - 1;
 	for (size_t i = 0; i < n; i++)

@@ -396,6 +396,7 @@ static void names_of_owners(void **unused)
 		{"/opt/0123456789012345678901234567890123456789012345678901234567890.so",
 		 "01234567890123456789012345678901234567890123456"},
 		{"", "(other)"},
+		{"[uprobes]", "(other)"},
 		{"/opt/.so", "(other)"},
 	};
 	char name[GPU_MEMORY_NAME_BYTES];
