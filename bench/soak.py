@@ -6,17 +6,21 @@ usage: soak.py EACGM [--seconds S] [--kill-every S] [--jobs N] [--births PER_S] 
 
 A line for each life of the agent: its memory in the last third beside the middle third (the first
 is its start), with that of the processes that it forks, who read files and wait for its end; its
-own alone; its descriptors and threads at both, the slowest scrape, how many jobs have steps,
-what was lost; and of its end by `kill -9` how far the store's newest row was behind, how long
-probes stayed in a job, and how long until the next one served. The last life ends by SIGTERM.
+own alone; its descriptors and threads at both, the slowest scrape, how many jobs have steps, what
+was lost; its BPF links, programs, maps and their entries, and files below its store's folder, after a
+third of it and at its end (not with --kill-every), when those who were born have ended and what was
+of them has had its time to go; and of its end by `kill -9` how far the store's newest row was behind,
+how long probes stayed in a job, and how long until the next one served. The last life ends by SIGTERM.
 `--kill-every 0` has it live once. --out gets all of it, a JSON object a line. --apart: the jobs map
 copies of their files, in a mount namespace, so that other tracers may run: their probes are not
 counted as ours.
 
-Fails (exit status 1, a line for each reason) where memory grew by more than 5 % or above 128 MB,
-descriptors by more than 10 %, a store lacked more than its last second and what a scrape's period may
-hide, or was damaged, or a probe stayed. A process that is born is a Python that imports PyTorch
-every tenth time, else one that ends at once.
+Fails (exit status 1, a line for each reason) where memory grew by more than 5 % or above 128 MB;
+descriptors by more than 10 %; links, programs, maps, entries of a map or files by as much from one
+quiet time to the other; where an entry of a process stayed that is gone; a link, program or map was
+there after the agent; a folder stayed in /tmp, /var/tmp or /dev/shm; a store lacked more than its
+last second and what a scrape's period may hide, or was damaged; or a probe stayed. A process that is
+born is a Python that imports PyTorch every tenth time, else one that ends at once.
 """
 import argparse
 import array
@@ -35,6 +39,7 @@ import time
 import urllib.request
 
 import common
+import held
 
 JOB = """
 import sys, time, torch
@@ -53,6 +58,12 @@ TRAP = 0xcc  # what a probe puts in place of an instruction's first byte
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MEMORY_RATIO, MEMORY_BYTES = 1.05, 128e6
 DESCRIPTORS_RATIO = 1.1  # some are of each process, also of those that others start here
+ENTRIES_LEAST = 16  # of a map: fewer more are no growth
+HELD_EVERY = 5  # looks; it takes some hundredths of a second
+GONE_LOOKS = 3  # so often in a row an entry is of a process that is gone: it stays
+LEFT_S = 30  # what is made for a while is taken away
+QUIET_LOOKS, QUIET_MOST_S = 65, 180  # of files that nobody maps any more rules are kept for a minute
+COUNTED = ("links", "programs", "maps", "files")
 BEHIND_S = 2  # a row is of a whole second: it is up to one old before the next is due
 PROBES_S = 30  # the kernel takes them out, and the guard is there for ten seconds; no other tracer may run
 SHORTEST_S = 30  # a life in which thirds say something
@@ -155,15 +166,25 @@ class Store:
         return self.ask("PRAGMA integrity_check") == "ok"
 
 
+def objects_left(objects):
+    """What the kernel still has of them when their time is over, by kinds."""
+    end = time.monotonic() + LEFT_S
+    while held.still_there(objects) and time.monotonic() < end:
+        time.sleep(0.2)
+    return held.still_there(objects)
+
+
 class Life:
     """One agent, from its start to its end."""
 
-    def __init__(self, number, eacgm, options):
+    def __init__(self, number, eacgm, options, folder):
         self.number, self.rows, self.slowest, self.text = number, [], 0, ""
+        self.folder, self.held, self.gone, self.quiet = folder, [], [], []
         self.began = time.monotonic()
         self.log = tempfile.TemporaryFile("w+")
         self.p = subprocess.Popen([eacgm, "agent", "--listen", "127.0.0.1:0", *options],
-                                  stderr=self.log, stdout=self.log)
+                                  stderr=self.log, stdout=self.log,
+                                  env=dict(os.environ, EACGM_CACHE=os.path.join(folder, "cache")))
         while not ("attached to" in self.said() and "serves" in self.said()):
             if self.p.poll() is not None:
                 sys.exit(self.said())
@@ -179,21 +200,58 @@ class Life:
     def look(self):
         took, self.text = scrape(self.port)
         self.slowest = max(self.slowest, took)
+        if len(self.rows) % HELD_EVERY == 0:
+            self.look_at_held()
         self.rows.append(dict(state_of(self.p.pid), together=common.together_of(self.p.pid),
                               at_s=time.monotonic() - self.began, samples=self.text.count("\n")))
 
+    def look_at_held(self):
+        row = held.held_by(self.p.pid)
+        self.gone = [*self.gone, row.pop("of_gone")][-GONE_LOOKS:]
+        self.held.append(dict(row, files=held.files_below(self.folder)))
+
+    def stays(self):
+        """{map: entries of processes that are gone since some looks}"""
+        if len(self.gone) < GONE_LOOKS:
+            return {}
+        return dict(collections.Counter(name for name, _pid in set.intersection(*self.gone)))
+
+    def settle(self):
+        """No process is born: keeps what is held when it shrinks no more."""
+        least, since, end = None, 0, time.monotonic() + QUIET_MOST_S
+        while since < QUIET_LOOKS and time.monotonic() < end:
+            self.look()
+            self.look_at_held()
+            entries = sum(self.held[-1]["entries"].values())
+            since = 0 if least is None or entries < least else since + 1
+            least = entries if least is None else min(least, entries)
+            time.sleep(1)
+        self.quiet.append(self.held[-1])
+
+    def held_at(self):
+        """What it held at both quiet times, or at none."""
+        if len(self.quiet) < 2:
+            return {}
+        ret = {key: [row[key] for row in self.quiet] for key in COUNTED}
+        names = {name for row in self.quiet for name in row["entries"]}
+        ret["entries"] = {name: [row["entries"].get(name, 0) for row in self.quiet]
+                          for name in sorted(names)}
+        return ret
+
     def killed(self, store, job):
-        had = traps_of(job)
+        had, objects = traps_of(job), held.objects_of(self.p.pid)
         self.p.kill()
         at = time.time()
         self.p.wait()
         behind = at - store.newest()
         took, left = probes_go(job)
-        return {"behind_s": behind, "probes": sum(had.values()), "probes_s": took, "probes_left": left}
+        return {"behind_s": behind, "probes": sum(had.values()), "probes_s": took,
+                "probes_left": left, "objects_left": objects_left(objects)}
 
     def ended(self):
+        objects = held.objects_of(self.p.pid)
         self.p.send_signal(signal.SIGTERM)
-        return {"status": self.p.wait(60)}
+        return {"status": self.p.wait(60), "objects_left": objects_left(objects)}
 
     def summary(self, end):
         third = len(self.rows) // 3
@@ -205,10 +263,21 @@ class Life:
                "jobs_with_steps": len(set(steps)), "lost": float(lost.group(1)) if lost else None,
                "most_rss": max(row["rss"] for row in self.rows),
                "most_together": max(row["together"] for row in self.rows),
-               "samples": self.rows[-1]["samples"], **end}
+               "samples": self.rows[-1]["samples"], **end, **self.held_at(),
+               "entries_of_gone": self.stays()}
         for key in ("rss", "together", "fds", "threads"):
             ret[key] = [statistics.mean(row[key] for row in part) for part in (middle or last, last)]
         return ret
+
+
+def grew(s):
+    """What is held more of than before, as sentences."""
+    for key in COUNTED if "entries" in s else ():
+        if s[key][1] > DESCRIPTORS_RATIO * s[key][0]:
+            yield "%s grew from %d to %d" % (key, *s[key])
+    for name, (before, now) in s.get("entries", {}).items():
+        if now > DESCRIPTORS_RATIO * before + ENTRIES_LEAST:
+            yield "entries of %s grew from %d to %d" % (name, before, now)
 
 
 def wrong_with(s, asked_s):
@@ -224,7 +293,10 @@ def wrong_with(s, asked_s):
         (s.get("probes_left"), "probes stayed in a job: " + ", ".join(
             "%d of %s" % (n, path) for path, n in s.get("probes_left", {}).items())),
         (s.get("status", 0) != 0, "exit status %d" % s.get("status", 0)),
-    ) if bad]
+        (s.get("objects_left"), "still there after it: %s" % s.get("objects_left")),
+        (s["entries_of_gone"], "entries of processes that are gone: " + ", ".join(
+            "%d of %s" % (n, name) for name, n in sorted(s["entries_of_gone"].items()))),
+    ) if bad] + list(grew(s))
 
 
 def told(s):
@@ -237,6 +309,9 @@ def told(s):
                *(v / 1e6 for v in s["rss"]), s["most_rss"] / 1e6, *s["fds"],
                *s["threads"], s["samples"], 1e3 * s["slowest_scrape_s"], s["jobs_with_steps"],
                s["lost"]))
+    if "entries" in s:
+        line += "; " + ", ".join("%s %d to %d" % (key, *s[key]) for key in COUNTED)
+        line += ", entries %d to %d" % tuple(sum(v[i] for v in s["entries"].values()) for i in (0, 1))
     if "behind_s" in s:
         line += ("; killed: the store's newest row %.2f s behind, %d probes of a job gone within %.1f s"
                  % (s["behind_s"], s["probes"], s["probes_s"]))
@@ -245,7 +320,7 @@ def told(s):
 
 class Soak:
     def __init__(self, o, folder):
-        self.o = o
+        self.o, self.folder, self.left_before = o, folder, held.own_left()
         self.store = Store(os.path.join(folder, "soak.db"))
         self.options = ["--store", self.store.path, *o.options]
         self.jobs, self.young, self.births, self.lives, self.wrong = [], [], 0, [], []
@@ -253,7 +328,7 @@ class Soak:
         self.out = open(o.out, "w") if o.out else None
 
     def start(self):
-        return Life(len(self.lives) + 1, self.o.eacgm, self.options)
+        return Life(len(self.lives) + 1, self.o.eacgm, self.options, self.folder)
 
     def bear(self):
         for _ in range(max(1, round(self.o.births))):
@@ -262,6 +337,15 @@ class Soak:
                 [self.o.python, "-c", SHORT if self.births % 10 else TORCH]))
         self.young = [child for child in self.young if child.poll() is None]
 
+    def rest(self, life):
+        """Until those who were born have ended, and what was of them is gone."""
+        end = time.monotonic() + QUIET_MOST_S
+        while self.young and time.monotonic() < end:
+            life.look()
+            time.sleep(1)
+            self.young = [child for child in self.young if child.poll() is None]
+        life.settle()
+
     def over(self, life, end):
         s = life.summary(end)
         self.lives.append(s)
@@ -269,7 +353,7 @@ class Soak:
         self.wrong += ["life %d: %s" % (s["life"], why) for why in wrong]
         print(told(s) + "".join("; WRONG: " + why for why in wrong), flush=True)
         if self.out:
-            self.out.write(json.dumps(dict(s, rows=life.rows)) + "\n")
+            self.out.write(json.dumps(dict(s, rows=life.rows, held=life.held)) + "\n")
             self.out.flush()
 
     def run(self):
@@ -285,7 +369,12 @@ class Soak:
                 job = self.jobs[len(self.lives) % len(self.jobs)]
                 self.over(life, life.killed(self.store, job.pid))
                 self.life = life = self.start()
+            if not o.kill_every and not life.quiet and tick - began > o.seconds / 3:
+                self.rest(life)
+                began += time.monotonic() - tick  # nobody was born
             time.sleep(max(0, tick + 1 - time.monotonic()))
+        if life.quiet:
+            self.rest(life)
         self.over(life, life.ended())
 
     def end(self):
@@ -293,7 +382,15 @@ class Soak:
             child.kill()
             child.wait()
 
+    def left(self):
+        """What an agent made elsewhere, and nobody took away."""
+        end = time.monotonic() + LEFT_S
+        while held.own_left() - self.left_before and time.monotonic() < end:
+            time.sleep(0.5)
+        return sorted(held.own_left() - self.left_before)
+
     def conclude(self):
+        self.wrong += ["left: " + path for path in self.left()]
         if not self.store.whole():
             self.wrong.append("the store is damaged")
         kills = [s for s in self.lives if "behind_s" in s]

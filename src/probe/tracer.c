@@ -427,6 +427,13 @@ int tracer_add_pid(struct tracer *t, pid_t pid, struct err *e)
 	return 0;
 }
 
+void tracer_forget_pid(struct tracer *t, pid_t pid)
+{
+	uint32_t key = (uint32_t)pid;
+	bpf_map_delete_elem(bpf_map__fd(t->bpf->maps.targets), &key);
+	bpf_map_delete_elem(bpf_map__fd(t->bpf->maps.excluded), &key);
+}
+
 bool tracer_exclude(struct tracer *t, pid_t pid, uint64_t bits, uint64_t of)
 {
 	int fd = bpf_map__fd(t->bpf->maps.excluded);

@@ -115,6 +115,9 @@ int tracer_sockets(struct tracer *t, pid_t pid,
 
 /* Makes a process a target (its later children follow by themselves). */
 int tracer_add_pid(struct tracer *t, pid_t pid, struct err *e);
+/* Of a process that has ended: it may have been made a target, or left out, after its end, which
+ * takes both back. Its number may be another process's before long: right then. */
+void tracer_forget_pid(struct tracer *t, pid_t pid);
 
 /* From here on nothing is recorded of the process's calls of these layers, a bit for each; with all
  * bits nothing of it is traced; 0: all is again. It holds for children that are forked later, and

@@ -310,6 +310,7 @@ void session_close(struct session *s)
 	bursts_close(s);
 	jobs_free(s);
 	vec_free(&s->live);
+	vec_free(&s->ended);
 	vec_free(&s->enums);
 	hang_watch_free(s);
 	silence_free(s);

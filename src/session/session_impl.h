@@ -161,7 +161,8 @@ struct session {
 	pthread_mutex_t tables_lock;   /* of the tracer's thread that tells tables: pipeline */
 	struct collectors *collectors; /* of the control thread */
 	atomic_bool saw_gpu;
-	pids_t live; /* targets that have not ended */
+	pids_t live;  /* targets that have not ended */
+	pids_t ended; /* those that have, since the last sweep */
 	bool had_targets;
 	VEC(const char *) enums; /* whose names are in the recording */
 	struct call_costs call_costs;
@@ -211,7 +212,7 @@ int targets_add(struct session *s, struct err *e);
 /* fresh: it was forked just now. */
 void session_watch_pid(struct session *s, pid_t pid, bool fresh);
 void session_unwatch_pid(struct session *s, pid_t pid);
-/* Takes note of ends that were not told. */
+/* Takes note of ends that were not told, and leaves nothing in the kernel of what has ended. */
 void targets_sweep(struct session *s);
 
 bool session_is_watched(const struct session *s, pid_t pid);

@@ -38,6 +38,7 @@ void session_unwatch_pid(struct session *s, pid_t pid)
 		if (s->live.data[i] != pid)
 			continue;
 		s->live.data[i] = s->live.data[--s->live.len];
+		*vec_push(&s->ended) = pid;
 		collectors_del_pid(s->collectors, pid);
 		attacher_gone(s, pid);
 		calls_gone(s, pid);
@@ -77,6 +78,11 @@ void targets_sweep(struct session *s)
 		if (has_ended(s->live.data[i]))
 			session_unwatch_pid(s, s->live.data[i]);
 	}
+	/* one may have ended between being listed and becoming a target */
+	for (size_t i = 0; i < s->ended.len; i++)
+		if (has_ended(s->ended.data[i]))
+			tracer_forget_pid(s->tracer, s->ended.data[i]);
+	s->ended.len = 0;
 }
 
 /* ---- those that are there ---- */
