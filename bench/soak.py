@@ -7,20 +7,20 @@ usage: soak.py EACGM [--seconds S] [--kill-every S] [--jobs N] [--births PER_S] 
 A line for each life of the agent: its memory in the last third beside the middle third (the first
 is its start), with that of the processes that it forks, who read files and wait for its end; its
 own alone; its descriptors and threads at both, the slowest scrape, how many jobs have steps, what
-was lost; its BPF links, programs, maps and their entries, and files below its store's folder, after a
-third of it and at its end (not with --kill-every), when those who were born have ended and what was
-of them has had its time to go; and of its end by `kill -9` how far the store's newest row was behind,
-how long probes stayed in a job, and how long until the next one served. The last life ends by SIGTERM.
-`--kill-every 0` has it live once. --out gets all of it, a JSON object a line. --apart: the jobs map
-copies of their files, in a mount namespace, so that other tracers may run: their probes are not
-counted as ours.
+was lost; its BPF links, programs, maps and their entries, and files below its store's folder, after
+a third of it and at its end (not with --kill-every), when those who were born have ended and what
+was of them has had its time to go; and of its end by `kill -9` how far the store's newest row was
+behind, how long probes stayed in a job, and how long until the next one served. The last life ends
+by SIGTERM. `--kill-every 0` has it live once. --out gets all of it, a JSON object a line. --apart:
+the jobs map copies of their files, in a mount namespace, so that other tracers may run: their
+probes are not counted as ours.
 
 Fails (exit status 1, a line for each reason) where memory grew by more than 5 % or above 128 MB;
 descriptors by more than 10 %; links, programs, maps, entries of a map or files by as much from one
 quiet time to the other; where an entry of a process stayed that is gone; a link, program or map was
 there after the agent; a folder stayed in /tmp, /var/tmp or /dev/shm; a store lacked more than its
-last second and what a scrape's period may hide, or was damaged; or a probe stayed. A process that is
-born is a Python that imports PyTorch every tenth time, else one that ends at once.
+last second and what a scrape's period may hide, or was damaged; or a probe stayed. A process that
+is born is a Python that imports PyTorch every tenth time, else one that ends at once.
 """
 import argparse
 import array
@@ -62,7 +62,7 @@ ENTRIES_LEAST = 16  # of a map: fewer more are no growth
 HELD_EVERY = 5  # looks; it takes some hundredths of a second
 GONE_LOOKS = 3  # so often in a row an entry is of a process that is gone: it stays
 LEFT_S = 30  # what is made for a while is taken away
-QUIET_LOOKS, QUIET_MOST_S = 65, 180  # of files that nobody maps any more rules are kept for a minute
+QUIET_LOOKS, QUIET_MOST_S = 65, 180  # rules of files that nobody maps are kept for a minute
 COUNTED = ("links", "programs", "maps", "files")
 BEHIND_S = 2  # a row is of a whole second: it is up to one old before the next is due
 PROBES_S = 30  # the kernel takes them out, and the guard is there for ten seconds; no other tracer may run
@@ -311,7 +311,8 @@ def told(s):
                s["lost"]))
     if "entries" in s:
         line += "; " + ", ".join("%s %d to %d" % (key, *s[key]) for key in COUNTED)
-        line += ", entries %d to %d" % tuple(sum(v[i] for v in s["entries"].values()) for i in (0, 1))
+        line += ", entries %d to %d" % tuple(sum(both[i] for both in s["entries"].values())
+                                             for i in (0, 1))
     if "behind_s" in s:
         line += ("; killed: the store's newest row %.2f s behind, %d probes of a job gone within %.1f s"
                  % (s["behind_s"], s["probes"], s["probes_s"]))

@@ -97,7 +97,8 @@ def _(t):
 def summary(**more):
     ret = {"seconds": 300, "together": [50e6, 50e6], "most_together": 60e6, "fds": [500, 500],
            "links": [12, 12], "programs": [17, 17], "maps": [53, 53], "files": [100, 100],
-           "entries": {"targets": [100, 110]}, "entries_of_gone": {}, "objects_left": {}, "status": 0}
+           "entries": {"targets": [100, 110]}, "entries_of_gone": {}, "objects_left": {},
+           "status": 0}
     ret.update(more)
     return ret
 
