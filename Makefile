@@ -9,7 +9,12 @@ BUILD_PACKAGES = build-essential g++ clang bpftool libbpf-dev libelf-dev zlib1g-
 	libyaml-dev libjansson-dev libcapstone-dev libprotobuf-c-dev protobuf-c-compiler libcsv-dev libcap-dev libseccomp-dev libevent-dev libssl-dev libsqlite3-dev libnghttp2-dev \
 	meson ninja-build pkg-config python3 $(PAGE_PACKAGES)
 TEST_PACKAGES = libcmocka-dev openssl libdw-dev libdebuginfod1 protobuf-compiler util-linux
-TRACED_PACKAGES = python3-greenlet python3-h2 python3-torch
+TRACED_PACKAGES = python3-greenlet python3-h2 python3-protobuf python3-torch
+# Official definitions of what is pushed and asked: OTLP's, pprof's, the kubelet's, the runtimes'. Debian
+# 12 has none that are new enough; files alone, nothing of them is run.
+PROTO_RELEASE = forky
+PROTO_PACKAGES = python3-opentelemetry-proto golang-github-google-pprof-dev golang-github-kubernetes-cri-api-dev \
+	golang-github-kubernetes-kubelet-dev golang-github-gogo-protobuf-dev libprotobuf-dev
 # What opens the pages; one that is there, of whatever source, does as well (tests/browser/chromium.py).
 BROWSER = $(or $(shell command -v chromium || command -v chromium-browser || command -v google-chrome || \
 	command -v google-chrome-stable),none)
@@ -52,7 +57,8 @@ setup-tests-built: setup
 # Prometheus is unpacked, not installed: its service is not wanted, and one that is there is left alone.
 setup-traced: setup-tests-built
 	$(call install,$(TRACED_PACKAGES))
-	@[ -x $(BUILD)/prometheus/usr/bin/prometheus ] || sh tools/unpack.sh prometheus $(BUILD)/prometheus
+	@[ -x $(BUILD)/prometheus/usr/bin/prometheus ] || sh tools/unpack.sh $(BUILD)/prometheus prometheus
+	@[ -d $(BUILD)/protos ] || sh tools/unpack.sh -s $(PROTO_RELEASE) $(BUILD)/protos $(PROTO_PACKAGES)
 
 tests-built: setup-tests-built
 	$(MAKE) all

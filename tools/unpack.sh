@@ -1,16 +1,43 @@
 #!/bin/sh
-# Unpacks a Debian package into a folder that is not there, for tests that run a program of it: nothing
-# is installed, no service starts, none that is there is changed. Where it cannot be had that is said,
-# and is no failure: the tests skip.
-# usage: unpack.sh PACKAGE FOLDER
+# Unpacks Debian packages into a folder that is not there, for tests that run or read what is in them:
+# nothing is installed, no service starts, none that is there is changed. Where one cannot be had that
+# is said, and is no failure: the tests skip. With -s they are those of another release of Debian, of
+# which this system's apt is told nothing.
+# usage: unpack.sh [-s RELEASE] FOLDER PACKAGE...
 set -eu
-mkdir -p "$(dirname "$2")"
-parts=$(mktemp -d "$2.XXXXXX")
+release=
+if [ "$1" = -s ]; then
+	release=$2
+	shift 2
+fi
+folder=$1
+shift
+mkdir -p "$(dirname "$folder")"
+parts=$(realpath "$(mktemp -d "$folder.XXXXXX")")
 trap 'rm -rf "$parts"' EXIT
 chmod 755 "$parts"
-if (cd "$parts" && apt-get download -q "$1"); then
-	dpkg-deb -x "$parts"/*.deb "$parts/unpacked"
-	mv "$parts/unpacked" "$2"
+
+# $1: a release; sets the options by which apt knows it alone, from where this system's own comes
+know() {
+	system=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+	uri=$(apt-get indextargets --format '$(REPO_URI)' "Release: $system" "Created-By: Packages" | head -n 1)
+	[ -n "$uri" ] || { echo "unpack: apt has no lists: 'apt-get update' brings them" >&2 && return 1; }
+	mkdir -p "$parts/apt/lists/partial"
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $1 main" \
+		>"$parts/apt/sources.list"
+	options="-o Dir::Etc::sourcelist=$parts/apt/sources.list -o Dir::Etc::sourceparts=/dev/null
+		-o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts=/dev/null
+		-o Dir::State::lists=$parts/apt/lists -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=
+		-o Acquire::Languages=none"
+	apt-get $options update -q
+}
+
+options=
+if { [ -z "$release" ] || know "$release"; } && (cd "$parts" && apt-get $options download -q "$@"); then
+	for package in "$parts"/*.deb; do
+		dpkg-deb -x "$package" "$parts/unpacked"
+	done
+	mv "$parts/unpacked" "$folder"
 else
-	echo "unpack: there is no package $1 to be had: tests that need it skip" >&2
+	echo "unpack: to be had is not each of: $*; tests that need it skip" >&2
 fi

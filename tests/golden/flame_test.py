@@ -19,8 +19,8 @@ EACGM = os.path.abspath(os.environ.get("EACGM", ROOT / "build/eacgm"))
 # profile_sample.h says what is in it
 RECORDING = ROOT / "tests/golden/recordings/v1_profile.eacgm"
 BUILD = pathlib.Path(os.environ.get("EACGM_BUILD", ROOT / "build"))
-# Debian's golang-github-google-pprof-dev: the schema as google/pprof has it
-GOOGLE = pathlib.Path("/usr/share/gocode/src/github.com/google/pprof/proto")
+# Of Debian's golang-github-google-pprof-dev (make setup-traced): the schema as google/pprof has it
+GOOGLE = BUILD / "protos/usr/share/gocode/src/github.com/google/pprof/proto"
 SVG = "{http://www.w3.org/2000/svg}"
 TREES = ["training", "differential", "hostile", "deep", "wide", "one", "empty", "bytes", "large",
          "threads"]
@@ -186,7 +186,7 @@ def pprof_holds_together(folder):
 @test
 def pprof_is_what_google_describes(folder):
     if not (GOOGLE / "profile.proto").exists():
-        raise Skip("golang-github-google-pprof-dev is not installed")
+        raise Skip("google's definition could not be had (make setup-traced)")
     check_profiles(folder, GOOGLE / "profile.proto", "perftools.profiles.Profile")
 
 

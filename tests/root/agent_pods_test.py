@@ -5,12 +5,13 @@ kubelet and a container runtime that answer, and from all that do not as they sh
 import json
 import os
 
+import protos
 from agents import Agent, start_in
 from cgroups import make_cgroup
 from gpu import fake_nvml
 from harness import EACGM, PUSH, expect, main, probes, target, test
-from pod_servers import (KUBELET, RUNTIME, Server, container, devices, kubelet_answer, pod,
-                         runtime_answer)
+from pod_servers import (KUBELET, QUESTIONS, RUNTIME, Server, container, devices, kubelet_answer,
+                         pod, runtime_answer)
 
 UID = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
 TRACED = ("--budget", "100%", "--layers", "user,gpu", *probes(PUSH))
@@ -55,6 +56,27 @@ def holders(a, series):
         found.setdefault((labels["gpu"], labels.get("GPU_I_ID")), []).append(
             tuple(labels.get(k) for k in ("pod", "namespace", "container", "hpc_job")))
     return found
+
+
+@test("the fake sockets ask and say what the kubelet's and the runtime's own definitions have")
+def _(t):
+    for which, of, method in ((protos.POD_RESOURCES, "v1.ListPodResourcesRequest", KUBELET),
+                              (protos.CRI, "runtime.v1.ListContainersRequest", RUNTIME)):
+        asked = protos.decode(which, of, QUESTIONS[method])
+        expect(asked == ({} if method == KUBELET else
+                         {"filter": {"state": {"state": 1}, "label_selector": {}}}), asked)
+    said = protos.decode(protos.POD_RESOURCES, "v1.ListPodResourcesResponse", kubelet_answer(
+        pod("train-0", "ml", "trainer", devices("nvidia.com/gpu", ["GPU-0", "GPU-1"]))))
+    row = said["pod_resources"][0]
+    expect((row["name"], row["namespace"], row["containers"][0]["name"]) ==
+           ("train-0", "ml", "trainer"), row)
+    held = row["containers"][0]["devices"][0]
+    expect((held["resource_name"], held["device_ids"]) == ("nvidia.com/gpu", ["GPU-0", "GPU-1"]), held)
+    said = protos.decode(protos.CRI, "runtime.v1.ListContainersResponse", runtime_answer(
+        container("1a" * 32, "train-0", "ml", UID, "trainer")))
+    row = said["containers"][0]
+    expect((row["id"], row["metadata"]["name"], row["state"]) == ("1a" * 32, "trainer", 1) and
+           row["labels"]["io.kubernetes.pod.uid"] == UID, row)
 
 
 @test("whose processes and GPUs are, by the kubelet and the container runtime")

@@ -13,6 +13,8 @@ import subprocess
 import threading
 import time
 
+import otlp
+import protos
 from agents import Agent, certificate, make_slow, start_in
 from cgroups import make_cgroup
 from gpu import fake_nvml
@@ -24,6 +26,19 @@ SAME_CLOCK_NS = 10**7  # agent_push.c: what is less is no setting of the clock
 CALLS = ("--budget", "100%", "--layers", "user,gpu", *probes(PUSH))
 UNITS = {"s": "_seconds", "By": "_bytes", "Hz": "_hertz", "W": "_watts", "J": "_joules", "Cel": "_celsius",
          "By/s": "_bytes_per_second", "1/s": "_per_second"}
+
+
+@test("what OpenTelemetry's own definitions do not have is taken for an error here")
+def _(t):
+    def taken(data):
+        try:
+            return protos.decode("opentelemetry", otlp.PROFILES, data)
+        except AssertionError:
+            return None
+    expect(taken(b"\x12\x03\x2a\x01a")["dictionary"]["string_table"] == ["a"], "a table of strings")
+    for wrong in (b"\x1a\x00", b"\x08\x01", b"\x12\x02\x40\x01",
+                  b"\x12\x03\x2a\x01a\x12\x03\x2a\x01b"):  # other fields and types, one twice
+        expect(taken(wrong) is None, wrong)
 
 
 def agent(t, receiver, *options, **how):
@@ -476,16 +491,13 @@ def _(t):
     expect(a.p.wait(20) == 0, a.said())
 
 
-PROTO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/export/profile.proto")
-
-
-def profile_text(p):
-    return subprocess.run(["protoc", "--decode=eacgm_pprof.Profile", "-I", os.path.dirname(PROTO),
-                           PROTO], input=p.pprof, capture_output=True).stdout.decode()
+def pprof_of(p):
+    """By pprof's own definition."""
+    return protos.decode(protos.PPROF, "perftools.profiles.Profile", p.pprof)
 
 
 def weight_of(p):
-    return sum(map(int, re.findall(r"^  value: (-?\d+)$", profile_text(p), re.M)))
+    return sum(sum(s["value"]) for s in pprof_of(p)["sample"])
 
 
 def burn(t, group, **env):
@@ -505,9 +517,11 @@ def check_pyroscope(p, pid, began):
     expect(p.query["format"] == "pprof" and p.query["sampleRate"] == "99" and
            began - 20 < int(p.query["from"]) <= int(p.query["until"]) < time.time() + 1 and
            p.headers["X-Scope-OrgID"] == "7", p.query)
-    text = profile_text(p)
-    expect("burn_in_python" in text and 'string_table: "nanoseconds"' in text and
-           "sample {" in text, text[:3000])
+    profile = pprof_of(p)
+    names = [profile["string_table"][f["name"]] for f in profile["function"]]
+    units = [profile["string_table"][row["unit"]] for row in profile["sample_type"]]
+    expect("burn_in_python (<string>)" in names and units == ["nanoseconds"] and profile["sample"],
+           (names, units))
 
 
 def check_parca(p, pid):

@@ -2,7 +2,7 @@
 messages of protobuf written by hand, and all that such a server may do wrong. No test itself.
 
 Numbers of fields are those of kubernetes/kubelet (pkg/apis/podresources/v1/api.proto) and
-kubernetes/cri-api (pkg/apis/runtime/v1/api.proto)."""
+kubernetes/cri-api (pkg/apis/runtime/v1/api.proto): agent_pods_test.py holds them against these."""
 
 import os
 import socket
