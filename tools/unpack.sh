@@ -1,8 +1,8 @@
 #!/bin/sh
-# Unpacks Debian packages into a folder that is not there, for tests that run or read what is in them:
-# nothing is installed, no service starts, none that is there is changed. Where one cannot be had that
-# is said, and is no failure: the tests skip. With -s they are those of another release of Debian, of
-# which this system's apt is told nothing.
+# Unpacks Debian packages into a folder that is not there, for tests that run or read what is in
+# them: nothing is installed, no service starts, none that is there is changed. Where one cannot be
+# had that is said, and is no failure: the tests skip. With -s they are those of another release of
+# Debian, of which this system's apt is told nothing.
 # usage: unpack.sh [-s RELEASE] FOLDER PACKAGE...
 set -eu
 release=
@@ -20,8 +20,9 @@ chmod 755 "$parts"
 # $1: a release; sets the options by which apt knows it alone, from where this system's own comes
 know() {
 	system=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-	uri=$(apt-get indextargets --format '$(REPO_URI)' "Release: $system" "Created-By: Packages" | head -n 1)
-	[ -n "$uri" ] || { echo "unpack: apt has no lists: 'apt-get update' brings them" >&2 && return 1; }
+	uri=$(apt-get indextargets --format '$(REPO_URI)' "Release: $system" "Created-By: Packages" |
+		head -n 1)
+	[ -n "$uri" ] || { echo "unpack: apt has no lists (apt-get update)" >&2 && return 1; }
 	mkdir -p "$parts/apt/lists/partial"
 	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $1 main" \
 		>"$parts/apt/sources.list"

@@ -1,6 +1,6 @@
-"""Holds deploy/'s manifests against the schemas that Kubernetes publishes, strictly: as the npm
-package kubernetes-models has them (tests/kubernetes), which is fetched into the build folder. Nothing
-is sent to a cluster: that an API server takes them, and what it defaults, is not shown."""
+"""Holds deploy/'s manifest against the schemas that Kubernetes publishes, strictly: as the npm
+package kubernetes-models has them (tests/kubernetes), which is fetched into the build folder.
+Nothing is sent to a cluster: that an API server takes it, and what it defaults, is not shown."""
 import hashlib
 import os
 import pathlib
@@ -16,7 +16,8 @@ MANIFEST = ROOT / "deploy/kubernetes.yaml"
 NPM_SECONDS = 300
 FAULTS = (  # what is changed, to what, and what is said of it
     ("      hostPID: true ", "      hostPid: true ", "hostPid"),
-    ("terminationGracePeriodSeconds: 30", "terminationGracePeriodSeconds: thirty", "must be integer"),
+    ("terminationGracePeriodSeconds: 30", "terminationGracePeriodSeconds: thirty",
+     "must be integer"),
     ("  selector:\n    matchLabels: {app.kubernetes.io/name: eacgm-agent}\n", "", "selector"),
     ("{name: sys, mountPath: /sys, readOnly: true}", "{name: sys, path: /sys}", "mountPath"),
     ("kind: DaemonSet", "kind: DaemonSets", "DaemonSets"),

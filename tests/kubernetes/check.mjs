@@ -1,6 +1,6 @@
-// check.mjs - holds the objects of YAML files against Kubernetes's own schemas, as kubernetes-models has
-// them: by its validators (types, what has to be there) and by its types (fields that do not exist).
-// Prints one line for each fault. usage: node check.mjs FILE..., where node_modules is
+// check.mjs - holds the objects of YAML files against Kubernetes's own schemas, as kubernetes-models
+// has them: by its validators (types, what has to be there) and by its types (fields that do not
+// exist). Prints a line for each fault, and "# ..." for each object that is none. usage: node check.mjs FILE..., where node_modules is
 import fs from "node:fs";
 import yaml from "js-yaml";
 import ts from "typescript";

@@ -1,6 +1,6 @@
 """otlp.py - a receiver of OTLP over HTTP for tests: it decodes what comes by OpenTelemetry's own
-definitions (protos.py), strictly, and answers as it is told. It also takes profiles as Pyroscope and
-Parca do. Where the definitions are not there, its tests skip.
+definitions (protos.py), strictly, and answers as it is told. It also takes profiles as Pyroscope
+and Parca do. Where the definitions are not there, its tests skip.
 """
 
 import base64

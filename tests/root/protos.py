@@ -1,6 +1,7 @@
-"""protos.py - messages by the official definitions, of which none is written here: Debian's packages
-of them, which tools/unpack.sh has unpacked into the build folder (`make setup-traced`), and Debian's
-python3-protobuf. What is decoded is decoded strictly. Knows nothing of what the messages mean."""
+"""protos.py - messages by the official definitions, of which none is written here: Debian's
+packages of them, which tools/unpack.sh has unpacked into the build folder (`make setup-traced`), and
+Debian's python3-protobuf. What is decoded is decoded strictly. Knows nothing of what messages mean.
+"""
 
 import ast
 import functools
@@ -13,7 +14,7 @@ import tempfile
 from harness import skip
 
 UNPACKED = os.path.join(os.environ.get("EACGM_BUILD", ""), "protos/usr")
-# open-telemetry/opentelemetry-proto as protoc made Python of it: the definitions are in there as bytes
+# open-telemetry/opentelemetry-proto as protoc made Python of it: the definitions are bytes in it
 OPENTELEMETRY = os.path.join(UNPACKED, "lib/python3/dist-packages/opentelemetry/proto")
 SOURCES = os.path.join(UNPACKED, "share/gocode/src")
 INCLUDES = os.path.join(UNPACKED, "include")
@@ -35,8 +36,9 @@ def opentelemetry_files():
 def compiled_files(name):
     """Those of a .proto and of what it imports, as protoc reads them."""
     with tempfile.NamedTemporaryFile() as out:
-        subprocess.run(["protoc", "-I", SOURCES, "-I", INCLUDES, "--include_imports", "--descriptor_set_out", out.name,
-                        name], check=True, stderr=subprocess.DEVNULL)
+        subprocess.run(["protoc", "-I", SOURCES, "-I", INCLUDES, "--include_imports",
+                        "--descriptor_set_out", out.name, name], check=True,
+                       stderr=subprocess.DEVNULL)
         return protobuf().descriptor_pb2.FileDescriptorSet.FromString(out.read()).file
 
 
@@ -86,9 +88,9 @@ def parts(m):
 
 
 def unknown(m):
-    """Of each field that the definition does not have, or has of another type on the wire: who has it."""
-    found = ["%s has no field %d of the wire type %d" % (m.DESCRIPTOR.full_name, u.field_number, u.wire_type)
-             for u in m.UnknownFields()]
+    """Of each field that the definition does not have, or has of another type: who has it."""
+    found = ["%s has no field %d of the wire type %d" %
+             (m.DESCRIPTOR.full_name, u.field_number, u.wire_type) for u in m.UnknownFields()]
     for field, values in parts(m):
         if field.message_type and not is_map(field):
             found += sum(map(unknown, values), [])
@@ -97,7 +99,8 @@ def unknown(m):
 
 def as_dict(m):
     """{name: value} of what was said; lists and maps are there where the definition has them."""
-    found = {f.name: {} if is_map(f) else [] for f in m.DESCRIPTOR.fields if f.label == f.LABEL_REPEATED}
+    found = {f.name: {} if is_map(f) else [] for f in m.DESCRIPTOR.fields
+             if f.label == f.LABEL_REPEATED}
     for field, values in parts(m):
         if field.message_type and not is_map(field):
             values = list(map(as_dict, values))
