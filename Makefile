@@ -21,7 +21,7 @@ BROWSER = $(or $(shell command -v chromium || command -v chromium-browser || com
 LINT_PACKAGES = clang-format clang-tidy cppcheck libclang-rt-14-dev
 
 .PHONY: all setup setup-test setup-tests-built setup-traced tests-built setup-lint setup-kernels test demo dist deb format lint fuzz fuzz-campaign sanitize \
-	test-kernels test-gpu bench man clean
+	setup-systemd test-kernels test-systemd test-gpu bench man clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD) eacgm libeacgm_gpu.so libeacgm_calls.so
@@ -115,6 +115,14 @@ test-kernels: setup-kernels
 	$(MAKE) all
 	ninja -C $(BUILD)
 	sh tests/kernels/run.sh $(BUILD)
+
+setup-systemd: setup
+	$(call install,qemu-system-x86 busybox-static cpio mmdebstrap e2fsprogs)
+
+# The package's service under a systemd that boots in QEMU; the first time makes a Debian for it.
+test-systemd: setup-systemd
+	$(MAKE) all
+	$(SUDO) env PATH="$$PATH:/usr/sbin" sh tests/systemd/run.sh $(BUILD)
 
 # Proves the CUDA and NCCL layers on a GPU host, from the unpacked tarball alone; PYTHON=... has
 # PyTorch, TARBALL=... takes one that is there already, GPU_ARGS=... goes to tests/gpu/run.py.
