@@ -165,6 +165,16 @@ def _():
     wait_for(calls, "calls")
 
 
+@test("the watchdog: an agent that stands still is ended and started again")
+def _():
+    before = pid()
+    expect(int(show("WatchdogUSec").replace("s", "")) == 30, show("WatchdogUSec"))
+    os.kill(before, signal.SIGSTOP)
+    wait_for(lambda: is_up(before), "another process")
+    expect("Watchdog timeout" in said(), said()[-1500:])
+    wait_for(metrics, "it to serve")
+
+
 def main():
     print("1..%d" % len(TESTS), flush=True)
     for n, (title, fn) in enumerate(TESTS, 1):
