@@ -143,6 +143,22 @@ def _():
     expect(job.poll() is None, "the job goes on")
 
 
+@test("the mounts: it can write its state and its cache alone")
+def _():
+    with open("/proc/%d/mountinfo" % pid()) as f:
+        mounts = {line.split()[4]: line.split()[5].split(",")[0] for line in f}
+
+    def how(path):
+        while path not in mounts:
+            path = os.path.dirname(path)
+        return mounts[path]
+    for path in ("/etc", "/usr", "/var/lib", "/sys", "/proc/sys", "/sys/fs/cgroup", "/home", "/root"):
+        expect(how(path) == "ro", (path, mounts))
+    for path in ("/var/lib/eacgm", "/var/cache/eacgm"):
+        expect(how(path) == "rw", (path, mounts))
+        expect(os.stat(path).st_mode & 0o7777 == 0o700, path)
+
+
 @test("MemoryMax, MemoryHigh, CPUQuota and TasksMax are those of its control group")
 def _():
     group = "/sys/fs/cgroup" + show("ControlGroup")

@@ -73,7 +73,7 @@ make_check() {
 	mkdir "$work/check"
 	cp "$1" "$work/check/eacgm.deb"
 	cp "$root"/tests/systemd/guest_* "$build/tests/root/targets/libtarget.so" "$work/check/"
-	mke2fs -q -t ext4 -d "$work/check" "$work/check.disk" 64M >/dev/null >/dev/null
+	mke2fs -q -t ext4 -d "$work/check" "$work/check.disk" 64M >/dev/null >/dev/null >/dev/null
 }
 
 make_initramfs() {
