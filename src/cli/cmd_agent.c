@@ -27,8 +27,8 @@
 	"--token-file FILE)"
 /* Of rows that causes are found in, the incident's and usual ones: as they are, those of five small
  * trainings fill it in ten seconds. */
-#define CAUSES_BYTES	 (16u << 20)
-#define CAUSES_RAW_BYTES (6u << 20)
+#define CAUSES_BYTES	 (12u << 20)
+#define CAUSES_RAW_BYTES (4u << 20)
 #define CAUSES_NS	 30000000000ULL
 #define COUNTERS_NS	 1000000000 /* where nobody judges them, nor keeps those of the last moments */
 

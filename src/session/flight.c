@@ -20,6 +20,7 @@
 #include "session/live_window.h"
 
 #define PENDING_MOST 8
+#define RAW_BYTES    (4u << 20)	    /* of rows as they are; others are compressed */
 #define LATE_NS	     600000000ULL   /* losses are told each half second: session_mover.c */
 #define TOLD_NS	     10000000000ULL /* incidents are told some seconds after their onset */
 
@@ -277,7 +278,7 @@ static void fit_window(struct flight *f)
 	bool grows = f->npending != 0;
 	uint64_t keep_ns = f->options.before_ns + f->options.after_ns + LATE_NS + TOLD_NS;
 	pthread_mutex_unlock(&f->lock);
-	live_window_pack(f->window, SIZE_MAX, keep_ns);
+	live_window_pack(f->window, RAW_BYTES, keep_ns);
 	if (grows == f->grown)
 		return;
 	f->grown = grows;

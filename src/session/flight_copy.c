@@ -10,7 +10,7 @@
 #include "session/flight_impl.h"
 
 #define REFS_MOST      32	  /* fields of a row that refer to others */
-#define COPY_RAW_BYTES (8u << 20) /* more rows are compressed: there may be ten times as many */
+#define COPY_RAW_BYTES (1u << 20) /* more rows are compressed: there may be ten times as many */
 
 /* The same for all times of a session. Not those that sum up what it did so far: they would be
  * taken for the file's. */

@@ -7,7 +7,7 @@
 #include "wire/event.h"
 
 #define MOST_WAITS 65536
-#define RAW_BYTES  (4u << 20) /* of rows that are not compressed */
+#define RAW_BYTES  (1u << 20) /* of rows that are not compressed */
 
 struct session_window {
 	struct row_window *rows; /* NULL before the first */

@@ -168,6 +168,29 @@ static void of_packed_rows_the_oldest_go(void **state)
 	row_window_free(w);
 }
 
+/* Times that grow by chance, as those of calls do, of three threads: 9 MB hold them all, which rows
+ * as they are would not have room in. */
+static void times_that_grow_take_little(void **state)
+{
+	enum { MOST = 9 << 20, ROWS = 1500000 };
+	struct row_window *w = row_window_new(MOST);
+	uint64_t now_ns = 1ULL << 50;
+	(void)state;
+	row_window_pack(w, 1 << 20, UINT64_MAX);
+	for (uint32_t i = 0; i < ROWS; i++) {
+		now_ns += 5000 + chance() % 4096;
+		row_window_add(w, ROW_CALL,
+			       &(struct m_call){.start_ns = now_ns,
+						.dur_ns = 1000 + chance() % 256,
+						.probe = i % 16,
+						.thread = i % 3},
+			       1);
+	}
+	assert_int_equal(sums_of(w).calls, ROWS);
+	assert_int_equal(row_window_gone_ns(w), 0);
+	row_window_free(w);
+}
+
 static void what_is_old_is_not_packed(void **state)
 {
 	enum { MOST = 8 << 20, ROWS = 400000 };
@@ -223,6 +246,7 @@ int main(void)
 		cmocka_unit_test(the_oldest_go),
 		cmocka_unit_test(packed_rows_are_as_they_were),
 		cmocka_unit_test(of_packed_rows_the_oldest_go),
+		cmocka_unit_test(times_that_grow_take_little),
 		cmocka_unit_test(what_is_old_is_not_packed),
 		cmocka_unit_test(rows_beyond_a_bound_are_packed),
 		cmocka_unit_test(beyond_a_bound_what_is_old_goes),
