@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint8_t *row_vec_add(struct row_vec *v, size_t row_bytes, size_t n)
+static uint8_t *make_room(struct row_vec *v, size_t row_bytes, size_t n)
 {
 	if (v->len + n > v->cap) {
 		size_t cap = v->cap ? v->cap * 2 : 16;
@@ -15,9 +15,19 @@ uint8_t *row_vec_add(struct row_vec *v, size_t row_bytes, size_t n)
 		v->cap = cap;
 	}
 	uint8_t *added = v->data + v->len * row_bytes;
-	memset(added, 0, n * row_bytes);
 	v->len += n;
 	return added;
+}
+
+uint8_t *row_vec_add(struct row_vec *v, size_t row_bytes, size_t n)
+{
+	return memset(make_room(v, row_bytes, n), 0, n * row_bytes);
+}
+
+void row_vec_append(struct row_vec *v, size_t row_bytes, const void *rows, size_t n)
+{
+	if (n)
+		memcpy(make_room(v, row_bytes, n), rows, n * row_bytes);
 }
 
 void rec_tables_free(struct rec_tables *t)

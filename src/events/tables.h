@@ -65,6 +65,8 @@ static inline uint64_t *rec_bulk_count(struct rec_tables *t, const struct row_ki
 
 /* Adds room for n rows and yields where they begin; they count as there. */
 uint8_t *row_vec_add(struct row_vec *v, size_t row_bytes, size_t n);
+/* Adds n rows, copied. */
+void row_vec_append(struct row_vec *v, size_t row_bytes, const void *rows, size_t n);
 
 void rec_tables_free(struct rec_tables *t);
 

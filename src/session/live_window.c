@@ -38,6 +38,8 @@ struct live_window {
 	struct row_window *rows;
 	/* the session's -> the window's */
 	struct map64 thread_of, stack_of, frame_of, metric_of, process_of;
+	uint32_t last_thread, last_place; /* of thread_of: rows of one come one after the other; */
+	bool has_last;			  /* there is one */
 	/* what tells frames and stacks apart -> the window's: a session gives them new numbers */
 	struct map64 frame_at, stack_at;
 	struct numbers numbers[ROW_KINDS];
@@ -138,8 +140,8 @@ static bool thread_of(struct live_window *w, const struct session_view *v, uint3
 		      uint32_t *ret)
 {
 	struct rec_tables *t = row_window_tables(w->rows);
-	uint64_t place;
-	if (!map64_get(&w->thread_of, index, &place)) {
+	uint64_t place = w->last_place;
+	if ((!w->has_last || index != w->last_thread) && !map64_get(&w->thread_of, index, &place)) {
 		const struct m_thread *row = v->names->thread(v->names->ctx, index);
 		if (!row)
 			return false;
@@ -147,7 +149,9 @@ static bool thread_of(struct live_window *w, const struct session_view *v, uint3
 		*vec_push(&t->threads) = *row;
 		map64_set(&w->thread_of, index, place);
 	}
-	*ret = (uint32_t)place;
+	w->last_thread = index;
+	w->last_place = *ret = (uint32_t)place;
+	w->has_last = true;
 	return true;
 }
 
@@ -348,6 +352,7 @@ static void begin_anew(struct live_window *w)
 	MOVE(processes);
 #undef MOVE
 	vec_push(&to->stacks); /* no stack */
+	w->has_last = false;
 	map64_free(&w->thread_of);
 	map64_free(&w->stack_of);
 	map64_free(&w->frame_of);

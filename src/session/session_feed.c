@@ -1,4 +1,7 @@
-/* session_feed.c - the queue between the thread that records and one that looks at rows. */
+/* session_feed.c - the queue between the thread that records and those that look at rows.
+ *
+ * A batch is in it until all readers have given it back. Where there is no room, the oldest rows go
+ * that only who lags has not read; where nobody has read any, the new ones are left out. */
 #include "session/session_feed.h"
 
 #include <pthread.h>
@@ -20,15 +23,19 @@ struct feed {
 	uint64_t handed_ns;
 
 	atomic_size_t queued_bytes;
-	atomic_uint_fast64_t overruns;
 
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct feed_batch *first, **last; /* under lock, as all below */
+	struct feed_reader {
+		struct feed_batch *at; /* what it takes next; NULL: it has had all */
+		uint64_t overruns;
+		bool ended; /* nothing more comes for it */
+	} readers[FEED_READERS_MOST];
+	unsigned nreaders;
 	struct feed_batch *spare;
 	unsigned spares;
 	size_t spare_bytes;
-	bool ended;
 };
 
 const struct row_vec *feed_rows(const struct feed_batch *b, enum row_kind kind)
@@ -79,6 +86,7 @@ static void batch_free(struct feed_batch *b)
 static void batch_empty(struct feed_batch *b)
 {
 	b->next = NULL;
+	b->unread = b->taken = 0;
 	b->upto_ns = b->overruns = 0;
 	b->strings.len = b->texts.len = b->threads_gone.len = b->metrics_gone.len = 0;
 #define X(number, NAME, stem, members) b->members.len = 0;
@@ -89,10 +97,11 @@ static void batch_empty(struct feed_batch *b)
 		b->numbers[kind].len = 0;
 }
 
-struct feed *feed_new(size_t most_bytes)
+struct feed *feed_new(size_t most_bytes, unsigned readers)
 {
 	struct feed *f = xcalloc(1, sizeof(*f));
 	f->most_bytes = most_bytes;
+	f->nreaders = readers;
 	f->filling = xcalloc(1, sizeof(*f->filling));
 	f->last = &f->first;
 	pthread_mutex_init(&f->lock, NULL);
@@ -123,13 +132,75 @@ void feed_free(struct feed *f)
 
 /* ---- the recording thread's ---- */
 
+static uint8_t bit_of(unsigned reader)
+{
+	return (uint8_t)(1u << reader);
+}
+
+static uint8_t all_readers(const struct feed *f)
+{
+	return (uint8_t)((1u << f->nreaders) - 1);
+}
+
+static uint64_t bulk_rows(const struct feed_batch *b)
+{
+	uint64_t rows = 0;
+#define X(number, NAME, stem, members) rows += b->members.len;
+	ROW_BULKS(X)
+#undef X
+	return rows;
+}
+
+static void count_overruns(struct feed *f, uint8_t readers, uint64_t n)
+{
+	for (unsigned i = 0; i < f->nreaders; i++)
+		if (readers & bit_of(i))
+			f->readers[i].overruns += n;
+}
+
+/* The lock is held. Those who have not read a batch do without its bulk. */
+static void drop_bulk(struct feed *f, struct feed_batch *b)
+{
+	uint64_t rows = bulk_rows(b);
+	atomic_fetch_sub_explicit(&f->queued_bytes, bulk_bytes(b), memory_order_relaxed);
+	b->overruns += rows;
+	count_overruns(f, b->unread, rows);
+#define X(number, NAME, stem, members) vec_free(&b->members);
+	ROW_BULKS(X)
+#undef X
+}
+
+static bool is_full(const struct feed *f, size_t bytes)
+{
+	return atomic_load_explicit(&f->queued_bytes, memory_order_relaxed) + f->filled_bytes +
+		       bytes >
+	       f->most_bytes;
+}
+
+/* The lock is held. What somebody has read and nobody reads now. */
+static void drop_lagging(struct feed *f, size_t bytes)
+{
+	for (struct feed_batch *b = f->first; b && is_full(f, bytes); b = b->next)
+		if (b->unread != all_readers(f) && !b->taken)
+			drop_bulk(f, b);
+}
+
+static bool make_room(struct feed *f, size_t n, size_t bytes)
+{
+	pthread_mutex_lock(&f->lock);
+	drop_lagging(f, bytes);
+	bool ret = !is_full(f, bytes);
+	if (!ret)
+		count_overruns(f, all_readers(f), n);
+	pthread_mutex_unlock(&f->lock);
+	return ret;
+}
+
 /* Whether so many bulk rows of a size have a place; if not they are counted. */
 static bool has_room(struct feed *f, size_t n, size_t size)
 {
 	size_t bytes = n * size;
-	if (atomic_load_explicit(&f->queued_bytes, memory_order_relaxed) + f->filled_bytes + bytes >
-	    f->most_bytes) {
-		atomic_fetch_add_explicit(&f->overruns, n, memory_order_relaxed);
+	if (is_full(f, bytes) && !make_room(f, n, bytes)) {
 		f->filling->overruns += n;
 		return false;
 	}
@@ -152,8 +223,7 @@ static void on_rows(void *ctx, enum row_kind kind, uint32_t number, const void *
 	const struct row_kind_info *k = row_kind_info(kind);
 	if (is_bulk(kind) && !has_room(f, n, k->row_bytes))
 		return;
-	memcpy(row_vec_add((struct row_vec *)feed_rows(b, kind), k->row_bytes, n), rows,
-	       n * k->row_bytes);
+	row_vec_append((struct row_vec *)feed_rows(b, kind), k->row_bytes, rows, n);
 	for (size_t i = 0; i < n && k->keeping == ROWS_INDEXED; i++)
 		*vec_push(&b->numbers[kind]) = number + (uint32_t)i;
 }
@@ -193,16 +263,19 @@ static struct feed_batch *spare_batch(struct feed *f)
 	return b;
 }
 
-static void hand_on(struct feed *f, bool last)
+static void hand_on(struct feed *f)
 {
 	atomic_fetch_add_explicit(&f->queued_bytes, f->filled_bytes, memory_order_relaxed);
 	f->filled_bytes = 0;
+	f->filling->unread = all_readers(f);
 	pthread_mutex_lock(&f->lock);
 	*f->last = f->filling;
 	f->last = &f->filling->next;
+	for (unsigned i = 0; i < f->nreaders; i++)
+		if (!f->readers[i].at)
+			f->readers[i].at = f->filling;
 	f->filling = spare_batch(f);
-	f->ended |= last;
-	pthread_cond_signal(&f->wake);
+	pthread_cond_broadcast(&f->wake);
 	pthread_mutex_unlock(&f->lock);
 }
 
@@ -212,28 +285,35 @@ void feed_pass(struct feed *f, uint64_t begin_ns)
 		return;
 	f->handed_ns = begin_ns;
 	f->filling->upto_ns = begin_ns;
-	hand_on(f, false);
+	hand_on(f);
 }
 
 void feed_end(struct feed *f)
 {
 	pipeline_unlisten(f->pipeline, f); /* it may outlive the feed */
-	hand_on(f, true);
+	hand_on(f);
 }
 
-/* ---- the other thread's ---- */
-
-struct feed_batch *feed_take(struct feed *f)
+void feed_end_of(struct feed *f, unsigned reader)
 {
 	pthread_mutex_lock(&f->lock);
-	while (!f->first && !f->ended)
+	f->readers[reader].ended = true;
+	pthread_cond_broadcast(&f->wake);
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* ---- the readers' threads ---- */
+
+const struct feed_batch *feed_take(struct feed *f, unsigned reader)
+{
+	struct feed_reader *r = &f->readers[reader];
+	pthread_mutex_lock(&f->lock);
+	while (!r->at && !r->ended)
 		pthread_cond_wait(&f->wake, &f->lock);
-	struct feed_batch *b = f->first;
+	struct feed_batch *b = r->at;
 	if (b) {
-		f->first = b->next;
-		if (!f->first)
-			f->last = &f->first;
-		b->next = NULL;
+		b->taken |= bit_of(reader);
+		r->at = b->next;
 	}
 	pthread_mutex_unlock(&f->lock);
 	return b;
@@ -246,24 +326,45 @@ static bool is_worth_keeping(const struct feed_batch *b)
 	return room <= SMALL_BYTES || (room <= KEPT_BYTES && b->calls.len >= b->calls.cap / 4);
 }
 
-void feed_give_back(struct feed *f, struct feed_batch *b)
+/* The lock is held. Returns what is to be freed, or NULL. */
+static struct feed_batch *keep_or_not(struct feed *f, struct feed_batch *b)
 {
-	atomic_fetch_sub_explicit(&f->queued_bytes, bulk_bytes(b), memory_order_relaxed);
 	bool keep = is_worth_keeping(b);
+	atomic_fetch_sub_explicit(&f->queued_bytes, bulk_bytes(b), memory_order_relaxed);
 	batch_empty(b);
-	pthread_mutex_lock(&f->lock);
-	if (keep && f->spares < KEPT && f->spare_bytes + room_of(b) <= KEPT_BYTES) {
-		b->next = f->spare;
-		f->spare = b;
-		f->spares++;
-		f->spare_bytes += room_of(b);
-		b = NULL;
-	}
-	pthread_mutex_unlock(&f->lock);
-	batch_free(b);
+	if (!keep || f->spares == KEPT || f->spare_bytes + room_of(b) > KEPT_BYTES)
+		return b;
+	b->next = f->spare;
+	f->spare = b;
+	f->spares++;
+	f->spare_bytes += room_of(b);
+	return NULL;
 }
 
-uint64_t feed_overruns(const struct feed *f)
+void feed_give_back(struct feed *f, unsigned reader, const struct feed_batch *given)
 {
-	return atomic_load_explicit(&f->overruns, memory_order_relaxed);
+	struct feed_batch *gone = NULL;
+	pthread_mutex_lock(&f->lock);
+	/* the oldest that this one has not given back: each takes them in their order */
+	struct feed_batch *b = f->first;
+	while (b != given)
+		b = b->next;
+	b->unread &= (uint8_t)~bit_of(reader);
+	b->taken &= (uint8_t)~bit_of(reader);
+	if (b == f->first && !b->unread) {
+		f->first = b->next;
+		if (!f->first)
+			f->last = &f->first;
+		gone = keep_or_not(f, b);
+	}
+	pthread_mutex_unlock(&f->lock);
+	batch_free(gone);
+}
+
+uint64_t feed_overruns(struct feed *f, unsigned reader)
+{
+	pthread_mutex_lock(&f->lock);
+	uint64_t ret = f->readers[reader].overruns;
+	pthread_mutex_unlock(&f->lock);
+	return ret;
 }

@@ -188,6 +188,7 @@ struct session {
 	struct session_budget budget;
 	struct jobs jobs;
 	struct output output;
+	struct feed *feed;	    /* of what is looked at; NULL: nobody does */
 	VEC(struct live *) lookers; /* session_live.c's */
 };
 

@@ -2,6 +2,7 @@
  * never waits for it: see session_feed.h. */
 #include "session/session_live.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/thread.h"
@@ -16,6 +17,7 @@
 struct live {
 	const struct session_live *who;
 	struct feed *feed;
+	unsigned reader; /* of the feed */
 	struct pipeline *pipeline;
 	const _Atomic uint64_t *running_cost_ns;
 	_Atomic uint64_t *held_until_ns, *raised_until_ns;
@@ -32,7 +34,7 @@ static void *look(void *arg)
 	struct session_names names;
 	struct detect_names numbers;
 	const struct feed_batch nothing = {0};
-	struct feed_batch *b;
+	const struct feed_batch *b;
 	session_names_init(&names, l->bounds);
 	session_names_get(&names, &numbers);
 	struct session_view view = {.pipeline = l->pipeline,
@@ -40,15 +42,15 @@ static void *look(void *arg)
 				    .held_until_ns = l->held_until_ns,
 				    .raised_until_ns = l->raised_until_ns,
 				    .raised_ns = l->raised_ns};
-	while ((b = feed_take(l->feed))) {
+	while ((b = feed_take(l->feed, l->reader))) {
 		session_names_take(&names, b);
 		view.batch = b;
 		view.upto_ns = b->upto_ns > l->late_ns ? b->upto_ns - l->late_ns : 0;
 		view.running_cost_ns = atomic_load(l->running_cost_ns);
-		view.overruns = feed_overruns(l->feed);
+		view.overruns = feed_overruns(l->feed, l->reader);
 		l->who->batch(l->who->ctx, &view);
 		session_names_forget(&names, b);
-		feed_give_back(l->feed, b);
+		feed_give_back(l->feed, l->reader, b);
 	}
 	view.batch = &nothing;
 	if (l->who->end)
@@ -70,8 +72,8 @@ static int start(struct session *s, const struct session_live *who, struct err *
 	}
 	l->bounds = pipeline_stack_bounds(!s->opts->output);
 	l->late_ns = s->opts->gpu_timeline != GPU_TIMELINE_OFF ? LATE_TIMELINE_NS : LATE_NS;
-	l->feed = feed_new(FEED_BYTES);
-	feed_listen(l->feed, s->pipeline);
+	l->feed = s->feed;
+	l->reader = (unsigned)s->lookers.len;
 	*vec_push(&s->lookers) = l;
 	int rc = thread_start(&l->thread, look, l, "eacgm-live");
 	if (rc)
@@ -83,6 +85,13 @@ static int start(struct session *s, const struct session_live *who, struct err *
 int live_start(struct session *s, struct err *e)
 {
 	int rc = 0;
+	if (!s->opts->nlive)
+		return 0;
+	if (s->opts->nlive > FEED_READERS_MOST)
+		return err_set(e, EINVAL, "more than %d look at rows", FEED_READERS_MOST);
+	s->feed = feed_new(s->opts->always_on ? FEED_BYTES_ALWAYS_ON : FEED_BYTES,
+			   (unsigned)s->opts->nlive);
+	feed_listen(s->feed, s->pipeline);
 	for (size_t i = 0; i < s->opts->nlive && !rc; i++)
 		rc = start(s, &s->opts->live[i], e);
 	return rc;
@@ -90,13 +99,13 @@ int live_start(struct session *s, struct err *e)
 
 void live_pass(struct session *s, uint64_t begin_ns)
 {
-	for (size_t i = 0; i < s->lookers.len; i++)
-		feed_pass(s->lookers.data[i]->feed, begin_ns);
+	if (s->feed)
+		feed_pass(s->feed, begin_ns);
 }
 
 static void tell_overruns(struct session *s, const struct live *l)
 {
-	uint64_t overruns = feed_overruns(l->feed);
+	uint64_t overruns = feed_overruns(l->feed, l->reader);
 	if (!overruns)
 		return;
 	char *text =
@@ -108,19 +117,24 @@ static void tell_overruns(struct session *s, const struct live *l)
 	free(text);
 }
 
+/* One after the other: the end of one may tell something to the next. */
 static void stop(struct session *s, struct live *l)
 {
-	feed_end(l->feed);
+	feed_end_of(l->feed, l->reader);
 	if (l->runs)
 		pthread_join(l->thread, NULL);
 	tell_overruns(s, l);
-	feed_free(l->feed);
 	free(l);
 }
 
 void live_stop(struct session *s)
 {
+	if (!s->feed)
+		return;
+	feed_end(s->feed);
 	for (size_t i = 0; i < s->lookers.len; i++)
 		stop(s, s->lookers.data[i]);
 	vec_free(&s->lookers);
+	feed_free(s->feed);
+	s->feed = NULL;
 }

@@ -25,15 +25,20 @@ struct run {
 	struct feed *feed;
 };
 
-static void begin(struct run *r, size_t most_bytes)
+static void begin_for(struct run *r, size_t most_bytes, unsigned readers)
 {
 	struct rec_writer *w;
 	struct err e = {""};
 	if (rec_writer_open(&w, NULL, NULL, &e))
 		fail_msg("%s", e.msg);
 	r->p = pipeline_new(w, "/proc", NULL);
-	r->feed = feed_new(most_bytes);
+	r->feed = feed_new(most_bytes, readers);
 	feed_listen(r->feed, r->p);
+}
+
+static void begin(struct run *r, size_t most_bytes)
+{
+	begin_for(r, most_bytes, 1);
 }
 
 static void end(struct run *r)
@@ -41,6 +46,12 @@ static void end(struct run *r)
 	struct err e = {""};
 	assert_int_equal(pipeline_close(r->p, &e), 0);
 	feed_free(r->feed);
+}
+
+static void end_all(struct run *r)
+{
+	feed_end(r->feed);
+	feed_end_of(r->feed, 0);
 }
 
 static void define(struct run *r, uint32_t id)
@@ -85,10 +96,10 @@ static void *read_all(void *arg)
 	struct reader *r = arg;
 	struct session_names names;
 	struct detect_names n;
-	struct feed_batch *b;
+	const struct feed_batch *b;
 	session_names_init(&names, pipeline_stack_bounds(true));
 	session_names_get(&names, &n);
-	while ((b = feed_take(r->run->feed))) {
+	while ((b = feed_take(r->run->feed, 0))) {
 		session_names_take(&names, b);
 		r->batches++;
 		r->wrong += b->upto_ns && b->upto_ns <= r->upto_ns;
@@ -105,7 +116,7 @@ static void *read_all(void *arg)
 				    strcmp(n.string(n.ctx, probe->name), expected);
 		}
 		session_names_forget(&names, b);
-		feed_give_back(r->run->feed, b);
+		feed_give_back(r->run->feed, 0, b);
 	}
 	session_names_free(&names);
 	return NULL;
@@ -123,12 +134,12 @@ static void test_all_comes_once(void **state)
 		define(&run, i);
 		pass(&run, i, (uint64_t)i * PER_PASS, PER_PASS);
 	}
-	feed_end(run.feed);
+	end_all(&run);
 	pthread_join(thread, NULL);
 	assert_int_equal(reader.calls, PASSES * PER_PASS);
 	assert_int_equal(reader.wrong, 0);
 	assert_true(reader.batches > 1);
-	assert_int_equal(feed_overruns(run.feed), 0);
+	assert_int_equal(feed_overruns(run.feed, 0), 0);
 	end(&run);
 }
 
@@ -139,7 +150,7 @@ static void test_slow_reader(void **state)
 	struct run run;
 	struct session_names names;
 	struct detect_names n;
-	struct feed_batch *b;
+	const struct feed_batch *b;
 	uint64_t calls = 0, before = UINT64_MAX, left_out = 0;
 	begin(&run, 1000 * sizeof(struct m_call));
 	session_names_init(&names, pipeline_stack_bounds(true));
@@ -148,8 +159,8 @@ static void test_slow_reader(void **state)
 		define(&run, i);
 		pass(&run, i, i * 300u, 300);
 	}
-	feed_end(run.feed);
-	while ((b = feed_take(run.feed))) {
+	end_all(&run);
+	while ((b = feed_take(run.feed, 0))) {
 		session_names_take(&names, b);
 		for (size_t i = 0; i < b->calls.len; i++, calls++) {
 			assert_true(before == UINT64_MAX || b->calls.data[i].start_ns > before);
@@ -157,10 +168,10 @@ static void test_slow_reader(void **state)
 		}
 		left_out += b->overruns;
 		assert_true(!b->overruns || !b->calls.len);
-		feed_give_back(run.feed, b);
+		feed_give_back(run.feed, 0, b);
 	}
 	assert_int_equal(calls, 900); /* whole passes */
-	assert_int_equal(feed_overruns(run.feed), 2100);
+	assert_int_equal(feed_overruns(run.feed, 0), 2100);
 	assert_int_equal(left_out, 2100);
 	for (uint32_t i = 0; i < 10; i++) {
 		char expected[32];
@@ -181,12 +192,77 @@ static void test_room_comes_back(void **state)
 	define(&run, 0);
 	for (uint32_t i = 0; i < 50; i++) {
 		pass(&run, 0, i * 900u, 900);
-		struct feed_batch *b = feed_take(run.feed);
+		const struct feed_batch *b = feed_take(run.feed, 0);
 		assert_int_equal(b->calls.len, 900);
-		feed_give_back(run.feed, b);
+		feed_give_back(run.feed, 0, b);
 	}
-	assert_int_equal(feed_overruns(run.feed), 0);
+	assert_int_equal(feed_overruns(run.feed, 0), 0);
+	end_all(&run);
+	end(&run);
+}
+
+/* One of two readers stands still: the other has all, and of what waited the oldest rows are left
+ * out for the first alone. Names never are, and nothing more comes for each when it is told so. */
+static void test_one_of_two_lags(void **state)
+{
+	(void)state;
+	struct run run;
+	const struct feed_batch *b;
+	uint64_t calls = 0, left_out = 0, probes = 0, first_ns = 0;
+	begin_for(&run, 1000 * sizeof(struct m_call), 2);
+	for (uint32_t i = 0; i < 10; i++) {
+		define(&run, i);
+		pass(&run, i, i * 300u, 300);
+		b = feed_take(run.feed, 0);
+		assert_int_equal(b->calls.len, 300);
+		assert_int_equal(b->overruns, 0);
+		feed_give_back(run.feed, 0, b);
+	}
 	feed_end(run.feed);
+	feed_end_of(run.feed, 1);
+	while ((b = feed_take(run.feed, 1))) {
+		if (!calls && b->calls.len)
+			first_ns = b->calls.data[0].start_ns;
+		calls += b->calls.len;
+		left_out += b->overruns;
+		probes += b->probes.len;
+		feed_give_back(run.feed, 1, b);
+	}
+	assert_int_equal(probes, 10);
+	assert_int_equal(calls, 900);
+	assert_int_equal(first_ns, 2100);
+	assert_int_equal(left_out, 2100);
+	assert_int_equal(feed_overruns(run.feed, 0), 0);
+	assert_int_equal(feed_overruns(run.feed, 1), 2100);
+	end(&run);
+}
+
+/* What one looks at stays as it is, however long that takes; then the new ones are left out. */
+static void test_what_is_read_stays(void **state)
+{
+	(void)state;
+	struct run run;
+	begin_for(&run, 1000 * sizeof(struct m_call), 2);
+	define(&run, 0);
+	pass(&run, 0, 0, 900);
+	const struct feed_batch *held = feed_take(run.feed, 1), *b = feed_take(run.feed, 0);
+	feed_give_back(run.feed, 0, b);
+	pass(&run, 0, 900, 300);
+	assert_int_equal(held->calls.len, 900);
+	assert_int_equal(held->calls.data[899].start_ns, 899);
+	feed_give_back(run.feed, 1, held);
+	for (unsigned reader = 0; reader < 2; reader++) {
+		b = feed_take(run.feed, reader);
+		assert_int_equal(b->calls.len, 0);
+		assert_int_equal(b->overruns, 300);
+		feed_give_back(run.feed, reader, b);
+		assert_int_equal(feed_overruns(run.feed, reader), 300);
+	}
+	pass(&run, 0, 1200, 900);
+	b = feed_take(run.feed, 0);
+	assert_int_equal(b->calls.len, 900);
+	feed_give_back(run.feed, 0, b);
+	end_all(&run);
 	end(&run);
 }
 
@@ -200,10 +276,10 @@ static uint64_t take_all(struct run *r, uint64_t upto_ns)
 {
 	uint64_t calls = 0, seen_ns = 0;
 	while (seen_ns < upto_ns) {
-		struct feed_batch *b = feed_take(r->feed);
+		const struct feed_batch *b = feed_take(r->feed, 0);
 		calls += b->calls.len;
 		seen_ns = b->upto_ns;
-		feed_give_back(r->feed, b);
+		feed_give_back(r->feed, 0, b);
 	}
 	return calls;
 }
@@ -232,7 +308,7 @@ static void test_a_pause_leaves_nothing(void **state)
 	}
 	assert_int_equal(calls, now);
 	assert_true(bytes_in_use() < before + (1u << 20));
-	feed_end(run.feed);
+	end_all(&run);
 	end(&run);
 }
 
@@ -254,7 +330,7 @@ static void test_large_batches_are_few(void **state)
 	calls += take_all(&run, now * 1000000000ULL);
 	assert_int_equal(calls, now);
 	assert_true(bytes_in_use() < before + (4u << 20));
-	feed_end(run.feed);
+	end_all(&run);
 	end(&run);
 }
 
@@ -263,25 +339,25 @@ static void test_nothing_after_the_end(void **state)
 {
 	(void)state;
 	struct run run;
-	struct feed_batch *b;
+	const struct feed_batch *b;
 	size_t calls = 0, losses = 0, probes = 0;
 	begin(&run, FEED_BYTES);
 	define(&run, 0);
 	pass(&run, 0, 0, 10);
-	feed_end(run.feed);
+	end_all(&run);
 	define(&run, 1);
 	pass(&run, 1, 10, 10);
 	pipeline_loss(run.p, "bad_record", 0, 1);
-	while ((b = feed_take(run.feed))) {
+	while ((b = feed_take(run.feed, 0))) {
 		calls += b->calls.len;
-		feed_give_back(run.feed, b);
+		feed_give_back(run.feed, 0, b);
 	}
-	feed_end(run.feed); /* hands out whatever came meanwhile */
-	while ((b = feed_take(run.feed))) {
+	end_all(&run); /* hands out whatever came meanwhile */
+	while ((b = feed_take(run.feed, 0))) {
 		calls += b->calls.len;
 		losses += b->losses.len;
 		probes += b->probes.len;
-		feed_give_back(run.feed, b);
+		feed_give_back(run.feed, 0, b);
 	}
 	assert_int_equal(calls, 10);
 	assert_int_equal(losses, 0);
@@ -315,7 +391,7 @@ static void test_names_of_processes_go(void **state)
 		pipeline_event(run.p, now_ns, entity, "anomaly", entity);
 		pipeline_pass_end(run.p);
 		feed_pass(run.feed, now_ns);
-		struct feed_batch *b = feed_take(run.feed);
+		const struct feed_batch *b = feed_take(run.feed, 0);
 		session_names_take(&names, b);
 		assert_int_equal(b->counters.len, 2);
 		assert_int_equal(n.metric(n.ctx, b->counters.data[0].metric)->pid, 0);
@@ -326,14 +402,14 @@ static void test_names_of_processes_go(void **state)
 		session_names_forget(&names, b);
 		gone += b->metrics_gone.len;
 		most = names.metrics.len > most ? names.metrics.len : most;
-		feed_give_back(run.feed, b);
+		feed_give_back(run.feed, 0, b);
 		strings = i == 100 ? rec_string_count(run.p->writer) : strings;
 	}
 	assert_true(gone > 900 && most < 30);
 	assert_int_equal(rec_string_count(run.p->writer), strings);
 	assert_int_equal(names.strings.len, strings);
 	assert_null(n.metric(n.ctx, 0x7fffffff));
-	feed_end(run.feed);
+	end_all(&run);
 	session_names_free(&names);
 	end(&run);
 }
@@ -344,6 +420,8 @@ int main(void)
 		cmocka_unit_test(test_all_comes_once),
 		cmocka_unit_test(test_slow_reader),
 		cmocka_unit_test(test_room_comes_back),
+		cmocka_unit_test(test_one_of_two_lags),
+		cmocka_unit_test(test_what_is_read_stays),
 		cmocka_unit_test(test_a_pause_leaves_nothing),
 		cmocka_unit_test(test_large_batches_are_few),
 		cmocka_unit_test(test_nothing_after_the_end),
