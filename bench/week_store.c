@@ -252,7 +252,8 @@ static void add_calls(const struct maker *m)
 	run(m, sql);
 	free(sql);
 	sqlite3_stmt *s =
-		prepare(m, xasprintf("INSERT INTO calls_60s VALUES(?1, ?2, ?3, ?4, 0, ?5)"));
+		prepare(m, xasprintf("INSERT INTO calls_60s(time, process, function, calls, errors,"
+				     " seconds) VALUES(?1, ?2, ?3, ?4, 0, ?5)"));
 	int most = STORE_FUNCTIONS / FUNCTIONS;
 	for (int64_t t = m->begin_s - m->begin_s % 60; t <= m->end_s; t += 60)
 		for (int p = 1; p <= m->processes && p <= most; p++)
