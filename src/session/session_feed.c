@@ -263,10 +263,18 @@ static struct feed_batch *spare_batch(struct feed *f)
 	return b;
 }
 
+/* Where much waits, it has the room that it needs: rows have up to twice that while they come. */
+static void fit(struct feed *f)
+{
+	if (atomic_load_explicit(&f->queued_bytes, memory_order_relaxed) > f->most_bytes / 4)
+		vec_fit(&f->filling->calls);
+}
+
 static void hand_on(struct feed *f)
 {
 	atomic_fetch_add_explicit(&f->queued_bytes, f->filled_bytes, memory_order_relaxed);
 	f->filled_bytes = 0;
+	fit(f);
 	f->filling->unread = all_readers(f);
 	pthread_mutex_lock(&f->lock);
 	*f->last = f->filling;

@@ -334,6 +334,28 @@ static void test_large_batches_are_few(void **state)
 	end(&run);
 }
 
+/* Calls of which there are a few more than there was room for: where many batches wait, that is
+ * given back. */
+static void test_what_waits_takes_its_room(void **state)
+{
+	(void)state;
+	struct run run;
+	uint64_t now = 0;
+	begin(&run, 300000 * sizeof(struct m_call));
+	define(&run, 0);
+	for (uint32_t i = 0; i < 2; i++, now += 9000)
+		pass(&run, 0, now, 9000);
+	assert_int_equal(take_all(&run, now * 1000000000ULL), now);
+	size_t before = bytes_in_use();
+	for (uint32_t i = 0; i < 32; i++, now += 9000)
+		pass(&run, 0, now, 9000);
+	assert_true(bytes_in_use() < before + 300000 * sizeof(struct m_call) * 5 / 4);
+	take_all(&run, now * 1000000000ULL);
+	assert_int_equal(feed_overruns(run.feed, 0), 0);
+	end_all(&run);
+	end(&run);
+}
+
 /* A session closes its pipeline after the feed: what that tells then is for nobody. */
 static void test_nothing_after_the_end(void **state)
 {
@@ -424,6 +446,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_read_stays),
 		cmocka_unit_test(test_a_pause_leaves_nothing),
 		cmocka_unit_test(test_large_batches_are_few),
+		cmocka_unit_test(test_what_waits_takes_its_room),
 		cmocka_unit_test(test_nothing_after_the_end),
 		cmocka_unit_test(test_names_of_processes_go),
 	};
