@@ -6,8 +6,8 @@ through the tests' libcuda.so.1 (bench/launch_load).
 usage: agent_beside.py BUILD EACGM... [--rate CALLS_PER_S] [--seconds S] [--python PYTHON]
 
 Told are memory of all of an agent's processes together, what they share counted once: the median of the
-seconds before a file is frozen (SIGUSR1), the most then, and the most while that is written, and
-processor time from the tenth second on, in all and by thread. All are there at once, so that whatever
+time before a file is asked for (SIGUSR1), the most then, and the most in the last 15 s, when that is put
+together, and processor time from the tenth second on, in all and by thread. All are there at once, so that whatever
 else the host does is felt by all of them; load is told. Needs root and PyTorch.
 """
 import argparse
@@ -47,7 +47,7 @@ class Agent:
         took_s, used = time.monotonic() - self.began, agent_self.used_ns(self.p.pid) - self.before
         cores = {name: ns / 1e9 / took_s for name, ns in used.items()}
         calm, after = self.taken[:self.frozen], self.taken[self.frozen:]
-        print("%s: %.1f MB, %.1f at most; %.1f while a file is written (%d of them); %.2f %% of a core" % (
+        print("%s: %.1f MB, %.1f at most; %.1f after a file was asked for (%d are there); %.2f %% of a core" % (
             self.eacgm, statistics.median(calm), max(calm), max(after),
             len(glob.glob(self.folder + "/*.eacgm")), 100 * sum(cores.values())))
         print("    " + ", ".join("%s %.2f %%" % (name, 100 * part) for name, part in sorted(

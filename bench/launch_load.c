@@ -38,7 +38,7 @@ static void must(int rc)
 		exit(99);
 }
 
-/* As many as a template of PyTorch has: the names differ at their end. */
+/* Names as those of PyTorch's templates: they differ at their end. */
 static void find_functions(void)
 {
 	CUmodule module;
@@ -53,7 +53,7 @@ static void find_functions(void)
 	}
 }
 
-/* Call i of a step; 1.25 of a launch are made. */
+/* Launch i of a step and what goes with it; returns how many calls that were. */
 static unsigned call(unsigned i, CUstream stream, CUevent event)
 {
 	static char host[64];
