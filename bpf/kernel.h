@@ -22,6 +22,21 @@ typedef struct {
 
 struct task_struct;
 
+enum pid_type {
+	PIDTYPE_PID,
+	PIDTYPE_TGID,
+	PIDTYPE_PGID,
+	PIDTYPES,
+};
+
+struct upid {
+	int nr; /* in the namespace that the first of numbers is of: the first one of all */
+} RELOCATED;
+
+struct pid {
+	struct upid numbers[1];
+} RELOCATED;
+
 struct list_head {
 	struct list_head *next;
 } RELOCATED;
@@ -30,6 +45,7 @@ struct signal_struct {
 	atomic_t live;		      /* threads of the process that have not begun to exit */
 	struct list_head thread_head; /* threads whose time is not yet in sum_sched_runtime */
 	unsigned long long sum_sched_runtime;
+	struct pid *pids[PIDTYPES];
 	struct task_struct *curr_target; /* the thread that gets the next signal of the process */
 } RELOCATED;
 
@@ -144,6 +160,28 @@ struct thread_struct {
 	unsigned long fsbase; /* pthread_self(), where glibc and musl run */
 } RELOCATED;
 
+struct kernfs_node {
+	__u64 id;
+} RELOCATED;
+
+struct cgroup {
+	int level; /* 0 = the root */
+	struct kernfs_node *kn;
+} RELOCATED;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+} RELOCATED;
+
+enum cgroup_subsys_id {
+	cpu_cgrp_id = 1,
+};
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[1]; /* by enum cgroup_subsys_id */
+	struct cgroup *dfl_cgrp;	       /* of version 2 */
+} RELOCATED;
+
 struct sched_entity {
 	__u64 sum_exec_runtime;
 	__u64 prev_sum_exec_runtime;
@@ -164,6 +202,8 @@ struct task_struct {
 	struct thread_struct thread;
 	char comm[16];
 	struct task_struct *group_leader;
+	struct css_set *cgroups;
+	struct task_struct *real_parent;
 	struct task_struct *parent; /* of a task that is traced its tracer */
 	struct mm_struct *mm;
 	unsigned long sas_ss_sp; /* sigaltstack(2) */

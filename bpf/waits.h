@@ -50,9 +50,10 @@ struct thread_waits {
 	__u8 reason;
 	bool held;  /* by bpf/hold.h, which counts that itself */
 	bool ended; /* its last sums are told: a task may be there until its parent asks for it */
-	__u8 pad;
+	__u8 rival_v1;
 	__u32 rival_tgid; /* 0 = not known; of WAIT_STOPPED: who stopped it */
-	__u32 pad2;
+	__u32 rival_leader;
+	__u64 rival_cgroup;
 	char rival[16];
 	struct wait_sum sums[WAIT_REASONS];
 };
@@ -312,8 +313,12 @@ static __always_inline bool wait_put(struct task_struct *task, const struct thre
 	r->waker_tid = w->waker_tid;
 	BPF_CORE_READ_STR_INTO(&r->comm, task, comm);
 	r->rival_tgid = w->rival_tgid;
-	if (w->rival_tgid)
+	if (w->rival_tgid) {
 		__builtin_memcpy(r->rival, w->rival, sizeof(r->rival));
+		r->rival_leader = w->rival_leader;
+		r->rival_cgroup = w->rival_cgroup;
+		r->rival_v1 = w->rival_v1;
+	}
 	ring_submit(ring, r);
 	return true;
 }
@@ -404,7 +409,8 @@ static __always_inline void waits_leave(struct thread_waits *w, struct task_stru
 	w->ran_ns = task->se.sum_exec_runtime;
 	w->out_ns = now_ns;
 	w->woken_ns = 0;
-	w->waker_tgid = w->waker_tid = w->rival_tgid = 0;
+	w->waker_tgid = w->waker_tid = w->rival_tgid = w->rival_leader = 0;
+	w->rival_cgroup = 0;
 	if (could_run)
 		w->reason = WAIT_PREEMPTED;
 	else
@@ -413,14 +419,48 @@ static __always_inline void waits_leave(struct thread_waits *w, struct task_stru
 		find_stopper(w, task, state);
 }
 
+/* The number of a task's cgroup: of version 2, where the task is in one but the root; else in the
+ * tree of version 1 that has the CPUs. 0 = not known. */
+static __always_inline __u64 cgroup_of(struct task_struct *task, __u8 *ret_v1)
+{
+	struct css_set *set = BPF_CORE_READ(task, cgroups);
+	struct cgroup *of = BPF_CORE_READ(set, dfl_cgrp);
+	struct cgroup_subsys_state *cpu = NULL;
+	*ret_v1 = false;
+	if (BPF_CORE_READ(of, level) > 0)
+		return BPF_CORE_READ(of, kn, id);
+	if (bpf_core_enum_value_exists(enum cgroup_subsys_id, cpu_cgrp_id)) {
+		__u64 at = bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id);
+		void *all = (void *)set + bpf_core_field_offset(struct css_set, subsys);
+		bpf_probe_read_kernel(&cpu, sizeof(cpu), all + at * sizeof(cpu));
+	}
+	struct cgroup *v1 = cpu ? BPF_CORE_READ(cpu, cgroup) : NULL;
+	if (!v1 || BPF_CORE_READ(v1, level) <= 0)
+		return BPF_CORE_READ(of, kn, id); /* the root */
+	*ret_v1 = true;
+	return BPF_CORE_READ(v1, kn, id);
+}
+
+static __always_inline __u32 process_group_of(struct task_struct *task)
+{
+	struct pid *of = BPF_CORE_READ(task, signal, pids[PIDTYPE_PGID]);
+	return of ? (__u32)BPF_CORE_READ(of, numbers[0].nr) : 0;
+}
+
 /* Who has the CPU of a thread that could run: the first program that is given it. Threads of the
- * kernel have no memory of their own and run for moments. */
-static __always_inline void waits_rival(struct thread_waits *w, struct task_struct *other)
+ * kernel have no memory of their own and run for moments. A program may be one of many that come
+ * and go: whose they are is noted too. Long, and with two callers: it is there once. */
+static __noinline void waits_rival(struct thread_waits *w, struct task_struct *task,
+				   struct task_struct *other)
 {
 	if (w->held || !BPF_CORE_READ(other, mm))
 		return;
 	w->rival_tgid = BPF_CORE_READ(other, tgid);
 	BPF_CORE_READ_STR_INTO(&w->rival, other, comm);
+	__u32 leader = process_group_of(other);
+	w->rival_leader =
+		leader != process_group_of(task) ? leader : BPF_CORE_READ(other, real_parent, tgid);
+	w->rival_cgroup = cgroup_of(other, &w->rival_v1);
 }
 
 /* Who has the CPU until a thread gets it matters if it was preempted, or if it was woken a while
@@ -438,12 +478,12 @@ static __always_inline bool has_rival(const struct thread_waits *w, __u64 now_ns
 /* The last that had the CPU before a thread got it, where it had it for a good part of the wait:
  * the first may have had it for a moment. What a task ran since it was given the CPU is
  * sum_exec_runtime less prev_sum_exec_runtime (kernel/sched/fair.c: set_next_entity). */
-static __always_inline void waits_last_rival(struct thread_waits *w, struct task_struct *last,
-					     __u64 now_ns)
+static __always_inline void waits_last_rival(struct thread_waits *w, struct task_struct *task,
+					     struct task_struct *last, __u64 now_ns)
 {
 	__u64 ran_ns = last->se.sum_exec_runtime - last->se.prev_sum_exec_runtime;
 	if (!w->rival_tgid || ran_ns * RIVAL_LAST_PART >= now_ns - w->out_ns)
-		waits_rival(w, last);
+		waits_rival(w, task, last);
 }
 
 /* A thread leaves this CPU: whether it had left another one the last time. */
@@ -488,7 +528,7 @@ static __always_inline bool waits_switch(struct task_struct *prev, struct task_s
 	__u64 now_ns = bpf_ktime_get_ns();
 	if (in) {
 		if (has_rival(in, now_ns))
-			waits_last_rival(in, prev, now_ns);
+			waits_last_rival(in, next, prev, now_ns);
 		waits_return(in, next, now_ns);
 	}
 	if (is_new)
@@ -503,7 +543,7 @@ static __always_inline bool waits_switch(struct task_struct *prev, struct task_s
 	} else {
 		waits_leave(out, prev, state, could_run, now_ns);
 		if (could_run)
-			waits_rival(out, next);
+			waits_rival(out, prev, next);
 	}
 	return in;
 }

@@ -93,9 +93,10 @@ static const unsigned char wait_of_syscall[WAIT_SYSCALLS] = {
 
 /* One wait: from when the thread left its CPU until it had one again. */
 struct rec_wait {
-	__u8 kind;   /* REC_WAIT */
-	__u8 reason; /* enum wait_reason */
-	__u8 pad[2];
+	__u8 kind;     /* REC_WAIT */
+	__u8 reason;   /* enum wait_reason */
+	__u8 rival_v1; /* whose cgroup's number is one of version 1 */
+	__u8 pad;
 	__s32 syscall; /* number, -1 = none */
 	__u32 tgid;
 	__u32 tid;
@@ -104,10 +105,13 @@ struct rec_wait {
 	__u64 runnable_ns; /* the end of it: it could run, and there was no CPU */
 	__u32 waker_tgid;  /* 0: an interrupt, or not known */
 	__u32 waker_tid;
-	__u32 rival_tgid; /* who had the CPU while it could run, 0 = not known */
-	__u32 pad2;
-	char comm[16];	/* the thread's own */
-	char rival[16]; /* of who had the CPU */
+	__u32 rival_tgid;   /* who had the CPU while it could run, 0 = not known */
+	__u32 rival_leader; /* of its process group; where that is the thread's own, its parent; 0 =
+			       not known */
+	__u64 rival_cgroup; /* number of a cgroup, 0 = not known; in version 1 of the controller cpu
+			     */
+	char comm[16];	    /* the thread's own */
+	char rival[16];	    /* of who had the CPU */
 };
 
 /* All waits of a thread for one reason. */
@@ -133,6 +137,6 @@ struct rec_wait_sums {
 };
 
 #ifndef __cplusplus
-_Static_assert(sizeof(struct rec_wait) == 88, "shared by BPF and user space");
+_Static_assert(sizeof(struct rec_wait) == 96, "shared by BPF and user space");
 _Static_assert(sizeof(struct rec_wait_sums) == 48 + 40 * WAIT_REASONS, "likewise");
 #endif

@@ -230,6 +230,11 @@ static const struct row_field incident_fields[] = {
 	LIST(incident, evidence, MODEL_INCIDENT_TEXTS, U32, VARINT, STRING),
 	LIST(incident, owners, MODEL_INCIDENT_OWNERS, U32, VARINT, STRING),
 	LIST(incident, owner_ns, MODEL_INCIDENT_OWNERS, F64, FIXED, NUMBER),
+	FIELD(incident, culprit_cgroup, U32, VARINT, STRING),
+	FIELD(incident, victim_phase, U32, VARINT, STRING),
+	FIELD(incident, victim_function, U32, VARINT, STRING),
+	FIELD(incident, victim_file, U32, VARINT, STRING),
+	FIELD(incident, victim_line, U32, VARINT, NUMBER),
 };
 
 static const struct row_field frame_fields[] = {
@@ -253,11 +258,19 @@ static const struct row_field sample_fields[] = {
 };
 
 static const struct row_field wait_fields[] = {
-	FIELD(wait, start_ns, U64, DELTA, TIME),       FIELD(wait, end_ns, U64, DELTA, TIME),
-	FIELD(wait, runnable_ns, U64, VARINT, NUMBER), FIELD(wait, thread, U32, VARINT, THREAD),
-	FIELD(wait, syscall, I32, DELTA, NUMBER),      FIELD(wait, waker_pid, U32, VARINT, PID),
-	FIELD(wait, waker_tid, U32, VARINT, PID),      FIELD(wait, reason, U8, FIXED, NUMBER),
-	FIELD(wait, rival_pid, U32, VARINT, PID),      FIELD(wait, rival, U32, VARINT, STRING),
+	FIELD(wait, start_ns, U64, DELTA, TIME),
+	FIELD(wait, end_ns, U64, DELTA, TIME),
+	FIELD(wait, runnable_ns, U64, VARINT, NUMBER),
+	FIELD(wait, thread, U32, VARINT, THREAD),
+	FIELD(wait, syscall, I32, DELTA, NUMBER),
+	FIELD(wait, waker_pid, U32, VARINT, PID),
+	FIELD(wait, waker_tid, U32, VARINT, PID),
+	FIELD(wait, reason, U8, FIXED, NUMBER),
+	FIELD(wait, rival_pid, U32, VARINT, PID),
+	FIELD(wait, rival, U32, VARINT, STRING),
+	FIELD(wait, rival_cgroup, U32, VARINT, STRING),
+	FIELD(wait, rival_leader_pid, U32, VARINT, PID),
+	FIELD(wait, rival_leader, U32, VARINT, STRING),
 };
 
 static const struct row_field wait_total_fields[] = {

@@ -202,6 +202,12 @@ struct m_wait {
 	 * not known. */
 	uint32_t rival_pid;
 	uint32_t rival; /* string: what that calls itself */
+	/* Of who had its CPU: string, its cgroup's path; the leader of its process group, where
+	 * that is the thread's own its parent, and a string, what that calls itself. 0 = not known.
+	 */
+	uint32_t rival_cgroup;
+	uint32_t rival_leader_pid;
+	uint32_t rival_leader;
 };
 
 /* All waits of a thread for one reason, short ones too. Key: thread, reason. */
@@ -520,13 +526,18 @@ struct m_incident {
 	uint32_t culprit_line;
 	uint32_t culprit_rank; /* 1 more than that of a straggler; 0: not known, or none */
 	uint32_t why;	       /* string: why that rank was late, "slow_code"; 0 not known */
-	double confidence; /* 0 to 1 */
+	double confidence;     /* 0 to 1 */
 	double cost_ns, usual_ns, unexplained_ns;
 	uint32_t evidence[MODEL_INCIDENT_TEXTS]; /* strings: sentences */
 	/* Who had most of the cost, the most first; a name of 0: there are no more. */
 	uint32_t owners[MODEL_INCIDENT_OWNERS]; /* strings: "could run, but stress (4242) had the
 						   CPU" */
 	double owner_ns[MODEL_INCIDENT_OWNERS];
+	uint32_t culprit_cgroup; /* string: the path of the cgroup that a process is in; 0 none */
+	/* Where the victim lost most: strings, the phase of its steps, a function of Python and its
+	 * file; 0 not known. */
+	uint32_t victim_phase, victim_function, victim_file;
+	uint32_t victim_line;
 };
 
 /* Key and value about the recording: host, kernel, command, realtime offset, options. */

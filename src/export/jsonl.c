@@ -230,6 +230,11 @@ static void jsonl_waits(struct sink *s, const struct m_wait *rows, size_t n)
 		set_known(o, "rival_pid", w->rival_pid, w->rival_pid > 0);
 		if (w->rival)
 			json_object_set_new(o, "rival", json_text(s->t, w->rival));
+		if (w->rival_cgroup)
+			json_object_set_new(o, "rival_cgroup", json_text(s->t, w->rival_cgroup));
+		set_known(o, "rival_leader_pid", w->rival_leader_pid, w->rival_leader_pid > 0);
+		if (w->rival_leader)
+			json_object_set_new(o, "rival_leader", json_text(s->t, w->rival_leader));
 		line(s, o);
 	}
 }

@@ -21,6 +21,7 @@ struct pipeline *pipeline_new(struct rec_writer *w, const char *proc_root,
 	p->forgot_ns = monotonic_ns();
 	p->kernels = kernels_new();
 	p->comms = comms_new();
+	p->rivals = rivals_new();
 	p->metrics = metrics_new();
 	p->shim_calls = shim_calls_new();
 	p->shim_ops = shim_ops_new();
@@ -651,6 +652,7 @@ int pipeline_close(struct pipeline *p, struct err *e)
 	kernels_free(p->kernels);
 	comms_free(p->comms);
 	metrics_free(p->metrics);
+	rivals_free(p->rivals);
 	shim_calls_free(p->shim_calls);
 	shim_ops_free(p->shim_ops);
 	watch_free(p);

@@ -210,6 +210,7 @@ struct pipeline {
 	struct kernels *kernels;
 	struct comms *comms;
 	struct metrics *metrics;
+	struct rivals *rivals;
 	struct shim_calls *shim_calls;
 	struct shim_ops *shim_ops;
 	struct watch *watch;	  /* NULL: collectives are not watched */
@@ -294,6 +295,12 @@ uint32_t pipeline_metric(struct pipeline *p, const struct entity *of, const char
 /* A row of it. */
 void pipeline_put_counter(struct pipeline *p, uint64_t time_ns, const struct entity *of,
 			  const char *name, double value);
+
+/* rivals.c: of who had a thread's CPU the cgroup, and the leader of its process group. What is not
+ * known stays 0. */
+struct rivals *rivals_new(void);
+void rivals_free(struct rivals *r);
+void rivals_name(struct pipeline *p, const struct rec_wait *r, struct m_wait *row);
 
 /* forget.c: what ended processes and threads had. later: from now on it has ended; parts: its
  * mappings and threads; replaced: all of it, where nothing is kept. */

@@ -155,18 +155,21 @@ void waits_add(struct pipeline *p, const struct rec_wait *r)
 	}
 	if (!pipeline_is_told(p, r->tgid))
 		return;
-	emit_wait(p, &(struct m_wait){
-			     .start_ns = r->start_ns,
-			     .end_ns = r->start_ns + r->duration_ns,
-			     .runnable_ns = r->runnable_ns,
-			     .thread = pipeline_thread_named(p, r->tgid, r->tid, comm),
-			     .syscall = r->syscall,
-			     .waker_pid = r->waker_tgid,
-			     .waker_tid = r->waker_tid,
-			     .reason = r->reason,
-			     .rival_pid = r->rival_tgid,
-			     .rival = r->rival_tgid ? rec_string_z(p->writer, rival) : 0,
-		     });
+	struct m_wait row = {
+		.start_ns = r->start_ns,
+		.end_ns = r->start_ns + r->duration_ns,
+		.runnable_ns = r->runnable_ns,
+		.thread = pipeline_thread_named(p, r->tgid, r->tid, comm),
+		.syscall = r->syscall,
+		.waker_pid = r->waker_tgid,
+		.waker_tid = r->waker_tid,
+		.reason = r->reason,
+		.rival_pid = r->rival_tgid,
+		.rival = r->rival_tgid ? rec_string_z(p->writer, rival) : 0,
+	};
+	if (r->reason != WAIT_STOPPED)
+		rivals_name(p, r, &row);
+	emit_wait(p, &row);
 }
 
 /* Sums come from the ring of the CPU that the thread left: not in their order. */

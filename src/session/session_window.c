@@ -223,7 +223,7 @@ static void put_wait(struct session_window *w, const struct session_view *v,
 	struct m_wait row = *live;
 	if (w->waits == MOST_WAITS || !thread_of(w, v, live->thread, &row.thread))
 		return;
-	row.rival = 0;
+	row.rival = row.rival_cgroup = row.rival_leader = 0;
 	row_window_add(w->rows, ROW_WAIT, &row, 1);
 	w->waits++;
 }

@@ -1,4 +1,4 @@
-/* proc_cgroup.c - the quotas of CPU time of a process's cgroup and of those above it. */
+/* proc_cgroup.c - the quotas of CPU time of a process's cgroup and of those above it; its path. */
 #include "symbolize/proc_cgroup.h"
 
 #include <limits.h>
@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define LINES_MOST 64 /* of /proc/PID/cgroup: one for each controller of version 1 */
 
@@ -107,4 +108,55 @@ double proc_cpu_limit(const char *proc, const char *groups, pid_t pid)
 	if (f)
 		fclose(f);
 	return least;
+}
+
+/* ---- its path ---- */
+
+/* In a root of cgroups' file systems, or in a folder of it. */
+static enum proc_cgroup_found compare(const char *groups, const char *tree, const char *path,
+				      uint64_t number)
+{
+	char folder[PATH_MAX];
+	struct stat st;
+	if ((size_t)snprintf(folder, sizeof(folder), "%s%s%s%s", groups, *tree ? "/" : "", tree,
+			     path) >= sizeof(folder) ||
+	    stat(folder, &st))
+		return PROC_CGROUP_UNSURE;
+	return st.st_ino == number ? PROC_CGROUP_IS : PROC_CGROUP_NOT;
+}
+
+/* Beside version 1 the tree of version 2 is mounted in a folder of its own. */
+static enum proc_cgroup_found compare_any(const char *groups, const char *controllers,
+					  const char *path, uint64_t number)
+{
+	if (*controllers)
+		return compare(groups, controllers, path, number);
+	enum proc_cgroup_found beside = compare(groups, "unified", path, number);
+	return beside == PROC_CGROUP_UNSURE ? compare(groups, "", path, number) : beside;
+}
+
+enum proc_cgroup_found proc_cgroup_path(char *ret, size_t size, const char *proc,
+					const char *groups, pid_t pid,
+					const struct proc_cgroup_number *of)
+{
+	char name[PATH_MAX], line[PATH_MAX];
+	enum proc_cgroup_found found = PROC_CGROUP_NOT;
+	snprintf(name, sizeof(name), "%s/%d/cgroup", proc, pid);
+	FILE *f = fopen(name, "re");
+	for (int i = 0; f && i < LINES_MOST && fgets(line, sizeof(line), f); i++) {
+		char *controllers = strchr(line, ':');
+		char *path = controllers ? strchr(controllers + 1, ':') : NULL;
+		if (!path)
+			continue;
+		*controllers++ = *path++ = 0;
+		path[strcspn(path, "\n")] = 0;
+		if ((of->is_v1 ? !has_cpu(controllers) : *controllers) || strlen(path) >= size)
+			continue;
+		found = compare_any(groups, controllers, path, of->number);
+		memcpy(ret, path, strlen(path) + 1);
+		break;
+	}
+	if (f)
+		fclose(f);
+	return found;
 }

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 
+from cgroups import cgroup2, make_cgroup, within
 from harness import EACGM, PUSH, expect, main, skip, stolen_ns, target, test
 
 TURNS = 20
@@ -166,6 +167,22 @@ def _(t):
         len(told), len(late), late[:5]))
     expect(any(row["rival_pid"] == hog.pid and row["rival"] == "python3" for row in told),
            "%d: %r" % (hog.pid, told[:5]))
+
+
+@test("of a program that had the CPU for a moment is told in which cgroup, and who leads it", 90)
+def _(t):
+    cpu = str(min(os.sched_getaffinity(0)))
+    group = make_cgroup(t, "rivals")
+    leader = t.start(within(group, "taskset", "-c", cpu, "/bin/sh", "-c",
+                            "while :; do /bin/ls -lR /usr/share/doc > /dev/null; done"))
+    rec = t.record(["taskset", "-c", cpu, "nice", "-n", "19", "/usr/bin/python3", "-c", LATE],
+                   "--profile", "off", "--layers", "user")
+    told = [row for row in lines(t, rec.path) if row["type"] == "wait" and row.get("rival") == "ls"]
+    path = group[len(cgroup2()):]
+    expect(told and all(row["rival_leader_pid"] == leader.pid and row.get("rival_leader") == "sh"
+                        for row in told), "%d: %r" % (leader.pid, told[:5]))
+    expect(all(row.get("rival_cgroup") in (path, None) for row in told) and
+           any(row.get("rival_cgroup") for row in told), "%s: %r" % (path, told[:5]))
 
 
 # Is stopped by a child, which sends it on.

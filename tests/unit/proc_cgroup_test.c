@@ -84,9 +84,51 @@ static void what_is_none(void **state)
 	expect(10, 0);
 }
 
+static uint64_t number_of(const char *name)
+{
+	char path[256];
+	struct stat st;
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	assert_int_equal(stat(path, &st), 0);
+	return st.st_ino;
+}
+
+static enum proc_cgroup_found path_of(int pid, uint64_t number, bool is_v1, char ret[64])
+{
+	char groups[128];
+	snprintf(groups, sizeof(groups), "%s/fs", folder);
+	ret[0] = 0;
+	return proc_cgroup_path(ret, 64, folder, groups, pid,
+				&(struct proc_cgroup_number){number, is_v1});
+}
+
+static void the_path_of_a_number(void **state)
+{
+	(void)state;
+	char path[64];
+	put("fs/unified/job/cgroup.procs", "");
+	put("fs/cpu,cpuacct/old/cgroup.procs", "");
+	put("fs/only/cgroup.procs", "");
+	put("7/cgroup", "4:cpu,cpuacct:/old\n3:memory:/m\n0::/job\n");
+	put("8/cgroup", "0::/only\n"); /* version 2 alone is mounted as the root itself */
+	put("9/cgroup", "0::/../elsewhere\n");
+	assert_int_equal(path_of(7, number_of("fs/unified/job"), false, path), PROC_CGROUP_IS);
+	assert_string_equal(path, "/job");
+	assert_int_equal(path_of(7, number_of("fs/cpu,cpuacct/old"), true, path), PROC_CGROUP_IS);
+	assert_string_equal(path, "/old");
+	assert_int_equal(path_of(7, number_of("fs/only"), false, path), PROC_CGROUP_NOT);
+	assert_int_equal(path_of(8, number_of("fs/only"), false, path), PROC_CGROUP_IS);
+	assert_string_equal(path, "/only");
+	assert_int_equal(path_of(8, 1, true, path), PROC_CGROUP_NOT); /* no version 1 */
+	assert_int_equal(path_of(9, 1, false, path), PROC_CGROUP_UNSURE);
+	assert_string_equal(path, "/../elsewhere");
+	assert_int_equal(path_of(99, 1, false, path), PROC_CGROUP_NOT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(version_2), cmocka_unit_test(version_1),
-					   cmocka_unit_test(what_is_none)};
+					   cmocka_unit_test(what_is_none),
+					   cmocka_unit_test(the_path_of_a_number)};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
