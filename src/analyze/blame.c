@@ -41,7 +41,14 @@ static void add_owner(struct tally *t, const struct blame_owner *o, double ns)
 		return;
 	}
 	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): what was met has an entry */
-	t->list.data[at].ns += ns;
+	struct owned *met = &t->list.data[at];
+	met->ns += ns;
+	if (!met->owner.cgroup)
+		met->owner.cgroup = o->cgroup;
+	if (!met->owner.leader) {
+		met->owner.leader = o->leader;
+		met->owner.leader_pid = o->leader_pid;
+	}
 }
 
 static double owner_ns(const struct tally *t, const struct blame_owner *o)

@@ -76,6 +76,9 @@ struct blame_owner {
 	uint32_t pid;	 /* of a rival, or who stopped it; else 0 */
 	uint32_t name;	 /* string: what that calls itself */
 	uint32_t frame;	 /* of what ran: the innermost of Python, else of all; or none */
+	/* Of a rival, what it is of: strings, its cgroup and what the leader of its process group
+	 * calls itself. 0 = not known. */
+	uint32_t cgroup, leader, leader_pid;
 };
 
 struct blame_part {

@@ -8,7 +8,7 @@
 struct blame_wait {
 	uint64_t start_ns, woken_ns, end_ns;
 	uint32_t thread, waker; /* index into the thread table; UINT32_MAX: nobody known */
-	uint32_t rival_pid, rival;
+	uint32_t rival_pid, rival, rival_cgroup, rival_leader_pid, rival_leader;
 	uint32_t frame; /* that waited, where stacks of waits were recorded; or none */
 	uint8_t reason;
 	bool writes;	 /* to a disk */

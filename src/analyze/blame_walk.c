@@ -115,6 +115,9 @@ static void no_cpu(const struct walker *k, const struct blame_wait *m, const str
 		o = owner_of(k, own ? BLAME_SIBLING : BLAME_RIVAL, way, UINT32_MAX);
 		o.pid = m->rival_pid;
 		o.name = m->rival;
+		o.cgroup = m->rival_cgroup;
+		o.leader_pid = m->rival_leader_pid;
+		o.leader = m->rival_leader;
 		if (m->rival_pid == k->w->t->threads.data[m->thread].pid)
 			o.frame = python_beside(k->w, m->thread, from_ns, to_ns);
 	}

@@ -70,6 +70,9 @@ static void add_waits(void *ctx, const struct visited_rows *rows)
 			.by_unknown = m->waker_pid && !known,
 			.rival_pid = m->rival_pid,
 			.rival = m->rival,
+			.rival_cgroup = m->rival_cgroup,
+			.rival_leader_pid = m->rival_leader_pid,
+			.rival_leader = m->rival_leader,
 			.frame = BLAME_NO_FRAME,
 			.reason = m->reason,
 			.writes = m->reason == WAIT_DISK && is_write(m->syscall)};

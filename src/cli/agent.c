@@ -323,7 +323,9 @@ static void on_incident(void *ctx, const struct incident_said *told)
 	if (a->store)
 		store_incident(a->store, told);
 	pthread_mutex_lock(&a->lock);
-	agent_incidents_take(&a->incidents, told);
+	json_t *taken = agent_incidents_take(&a->incidents, told);
+	if (a->owners)
+		agent_owners_name(a->owners, json_object_get(taken, "culprit"));
 	pthread_mutex_unlock(&a->lock);
 	free(text);
 	buf_free(&line);

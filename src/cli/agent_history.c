@@ -118,7 +118,11 @@ static void put_texts(struct m_incident *to, struct incident_texts *texts, const
 		   {"culprit_name", &to->culprit_name},
 		   {"culprit_function", &to->culprit_function},
 		   {"culprit_file", &to->culprit_file},
-		   {"why", &to->why}};
+		   {"why", &to->why},
+		   {"culprit_cgroup", &to->culprit_cgroup},
+		   {"victim_phase", &to->victim_phase},
+		   {"victim_function", &to->victim_function},
+		   {"victim_file", &to->victim_file}};
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
 		const char *text = text_of(row, all[i].key);
 		*all[i].number = add_text(texts, text, strlen(text));
@@ -163,6 +167,7 @@ static json_t *stored_incident(const json_t *row)
 			       .culprit_pid = (uint32_t)whole_of(row, "culprit_pid"),
 			       .culprit_line = (uint32_t)whole_of(row, "culprit_line"),
 			       .culprit_rank = (uint32_t)whole_of(row, "culprit_rank"),
+			       .victim_line = (uint32_t)whole_of(row, "victim_line"),
 			       .confidence = real_of(row, "confidence"),
 			       .cost_ns = real_of(row, "cost_ns"),
 			       .usual_ns = real_of(row, "usual_ns"),

@@ -65,10 +65,11 @@ static void count(struct agent_incidents *in, struct agent_counted *c,
 	c->cost_ns = fmax(cost_ns, c->cost_ns);
 }
 
-void agent_incidents_take(struct agent_incidents *in, const struct incident_said *told)
+json_t *agent_incidents_take(struct agent_incidents *in, const struct incident_said *told)
 {
 	size_t at = place_of(in, told->row);
 	json_array_set_new(in->list, at, incident_json(told));
 	if (told->row->ended)
 		count(in, &in->counted[at], told);
+	return json_array_get(in->list, at);
 }

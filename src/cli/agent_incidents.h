@@ -30,5 +30,5 @@ void agent_incidents_close(struct agent_incidents *in);
 /* A row takes the place of the one with its number, process and key (incident_row.h): an incident
  * has one for each of its pieces, and for what came beside its cause. It counts when it has ended;
  * when it ends again what it cost more is added. What came beside another has no cost of its own.
- */
-void agent_incidents_take(struct agent_incidents *in, const struct incident_said *told);
+ * Returns the object that the list has of it. */
+json_t *agent_incidents_take(struct agent_incidents *in, const struct incident_said *told);

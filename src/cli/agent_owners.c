@@ -126,6 +126,34 @@ void agent_owners_tick(struct agent_owners *o, struct live_series *s)
 		pod_sources_ask_soon(o->pods);
 }
 
+/* ---- culprits ---- */
+
+static void put_name(json_t *o, const char *key, const char *name)
+{
+	if (name[0])
+		json_object_set_new(o, key, json_string(name));
+}
+
+void agent_owners_name(struct agent_owners *o, json_t *culprit)
+{
+	struct pod_names room;
+	const char *container = json_string_value(json_object_get(culprit, "container"));
+	const char *uid = json_string_value(json_object_get(culprit, "pod_uid"));
+	if (!o->pods || (!container && !uid))
+		return;
+	const struct pod_table *t = pod_sources_hold(o->pods);
+	const struct pod_names *of = pod_containers_find(&t->containers, container ? container : "",
+							 uid ? uid : "", &room);
+	if (of) {
+		put_name(culprit, "pod", of->pod);
+		put_name(culprit, "namespace", of->pod_namespace);
+		put_name(culprit, "container_name", of->container);
+	}
+	pod_sources_release(o->pods);
+	if (!of)
+		pod_sources_ask_soon(o->pods);
+}
+
 /* ---- its life ---- */
 
 struct agent_owners *agent_owners_new(const struct owners_wanted *w,

@@ -3,6 +3,8 @@
  * asked on threads of their own (src/pods); here they are only looked at. */
 #pragma once
 
+#include <jansson.h>
+
 #include "base/error.h"
 #include "session/live_series.h"
 
@@ -25,3 +27,7 @@ void agent_owners_free(struct agent_owners *o);
 /* Brings names up to date, with the lock of the series held; waits for nobody. What a pod is called
  * by the runtime wins over what a process's environment says. */
 void agent_owners_tick(struct agent_owners *o, struct live_series *s);
+
+/* Adds "pod", "namespace" and "container_name" to a culprit that has a container or a pod's number,
+ * where the runtime named them. Waits for nobody. */
+void agent_owners_name(struct agent_owners *o, json_t *culprit);

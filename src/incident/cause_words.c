@@ -647,6 +647,13 @@ size_t cause_interface_length(const char *label)
 	return of ? (size_t)(of - label) : strlen(label);
 }
 
+const char *culprit_cgroup(const struct rec_tables *t, const struct culprit *c)
+{
+	bool by_metric = c->kind == CULPRIT_CGROUP && c->metric != UINT32_MAX;
+	return strtab_get(&t->strings, by_metric ? t->metrics.data[c->metric].label : c->cgroup,
+			  NULL);
+}
+
 /* " by stress (4242)" */
 static void culprit_words(struct buf *b, const struct rec_tables *t, const struct culprit *c)
 {
@@ -654,7 +661,8 @@ static void culprit_words(struct buf *b, const struct rec_tables *t, const struc
 	switch (c->kind) {
 	case CULPRIT_PROCESS:
 		if (*name)
-			buf_printf(b, " by %s (%u)", name, c->pid);
+			buf_printf(b, " by %s%s (%u)", c->leads ? "processes of " : "", name,
+				   c->pid);
 		else
 			buf_printf(b, " by process %u", c->pid);
 		break;
@@ -670,9 +678,10 @@ static void culprit_words(struct buf *b, const struct rec_tables *t, const struc
 		}
 		break;
 	case CULPRIT_CGROUP:
-		if (c->metric != UINT32_MAX)
-			buf_printf(b, ": cgroup %s",
-				   strtab_get(&t->strings, t->metrics.data[c->metric].label, NULL));
+		if (*culprit_cgroup(t, c))
+			buf_printf(b, "%s cgroup %s",
+				   c->metric != UINT32_MAX ? ":" : " by processes of",
+				   culprit_cgroup(t, c));
 		break;
 	case CULPRIT_GPU:
 		if (c->metric != UINT32_MAX)

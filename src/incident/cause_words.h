@@ -16,6 +16,8 @@ void cause_headline(struct buf *b, const struct rec_tables *t, const struct caus
 void blame_owner_words(struct buf *b, const struct rec_tables *t, const struct blame_owner *o);
 /* "train.py:20 in forward"; appends nothing where there is no frame. */
 void blame_frame_words(struct buf *b, const struct rec_tables *t, uint32_t frame);
+/* Its own, or the one that it is in, "/job"; "": none is known. */
+const char *culprit_cgroup(const struct rec_tables *t, const struct culprit *c);
 /* "process", "cgroup": what a culprit is, as JSON and recordings have it. */
 const char *culprit_kind_id(enum culprit_kind kind);
 /* The name of its device, interface or interrupt, which it has. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/entity.h"
+#include "base/map64.h"
 #include "incident/causes_calls.h"
 #include "incident/causes_impl.h"
 #include "incident/causes_memory.h"
@@ -131,40 +132,101 @@ static void by_disk(struct culprit *ret, const struct evidence *e)
 	}
 }
 
-/* What processes of the same name as this part's had of the CPU, in ns. */
-static double taken_alike(const struct evidence *e, const struct blame_part *p)
+/* What those that had the CPU have in common. */
+struct in_common {
+	const struct blame_part *top; /* of them the one that had it most; NULL: there are none */
+	double ns;
+};
+
+/* 0: it has none of that. */
+typedef uint64_t (*common_key)(const struct evidence *e, const struct blame_owner *o);
+
+static uint64_t name_of(const struct evidence *e, const struct blame_owner *o)
 {
-	double ns = 0;
+	(void)e;
+	return (uint64_t)o->name + 1;
+}
+
+static uint64_t leader_of(const struct evidence *e, const struct blame_owner *o)
+{
+	(void)e;
+	return o->leader ? o->leader_pid : 0;
+}
+
+/* The root has all that is in no other. */
+static uint64_t cgroup_of(const struct evidence *e, const struct blame_owner *o)
+{
+	return strcmp(strtab_get(&e->t->strings, o->cgroup, NULL), "/") != 0 ? o->cgroup : 0;
+}
+
+/* Of all that are alike those that had the CPU most. */
+static struct in_common most_in_common(const struct evidence *e, common_key key_of)
+{
+	VEC(struct in_common) all = {0};
+	struct in_common ret = {0};
+	struct map64 place_of = {0};
 	for (size_t i = 0; i < e->blame.parts.len; i++) {
-		const struct blame_part *o = &e->blame.parts.data[i];
-		if (causes_is_looked_at(e, o) && owner_is_taker(&o->owner) &&
-		    o->owner.name == p->owner.name)
-			ns += o->ns;
+		const struct blame_part *p = &e->blame.parts.data[i];
+		bool took = causes_is_looked_at(e, p) && owner_is_taker(&p->owner);
+		uint64_t at = all.len, key = took ? key_of(e, &p->owner) : 0;
+		if (!key)
+			continue;
+		if (!map64_get(&place_of, key, &at)) {
+			map64_set(&place_of, key, at);
+			vec_push(&all);
+		}
+		struct in_common *c = &all.data[at];
+		c->ns += p->ns;
+		c->top = !c->top || p->ns > c->top->ns ? p : c->top;
 	}
-	return ns;
+	for (size_t i = 0; i < all.len; i++)
+		if (!ret.top || all.data[i].ns > ret.ns ||
+		    (all.data[i].ns == ret.ns && all.data[i].top->ns > ret.top->ns))
+			ret = all.data[i];
+	map64_free(&place_of);
+	vec_free(&all);
+	return ret;
+}
+
+static bool is_of_job_too(const struct evidence *e, uint32_t cgroup)
+{
+	for (size_t i = 0; i < e->blame.parts.len; i++) {
+		const struct blame_owner *o = &e->blame.parts.data[i].owner;
+		if (o->kind == BLAME_SIBLING && o->cgroup == cgroup)
+			return true;
+	}
+	return false;
 }
 
 /* Of the processes whose name had the CPU most the one that had it most, if that name had it for
- * half of the time or more. */
+ * half of the time or more. Else whoever leads those that had it for so long, as make does what it
+ * starts; else their cgroup. */
 static void by_rival(struct culprit *ret, const struct evidence *e)
 {
-	const struct blame_part *top = NULL;
-	double most = 0;
-	for (size_t i = 0; i < e->blame.parts.len; i++) {
-		const struct blame_part *p = &e->blame.parts.data[i];
-		if (!causes_is_looked_at(e, p) || !owner_is_taker(&p->owner))
-			continue;
-		double ns = taken_alike(e, p);
-		if (!top || ns > most || (ns == most && p->ns > top->ns)) {
-			top = p;
-			most = ns;
-		}
-	}
-	if (!top || most < CULPRIT_SHARE * causes_part_sum(e, owner_is_ready))
+	double least = CULPRIT_SHARE * causes_part_sum(e, owner_is_ready);
+	struct in_common by_name = most_in_common(e, name_of), by_leader, by_cgroup;
+	if (by_name.top && by_name.ns >= least) {
+		ret->kind = CULPRIT_PROCESS;
+		ret->pid = by_name.top->owner.pid;
+		ret->name = by_name.top->owner.name;
+		ret->cgroup = by_name.top->owner.cgroup;
 		return;
-	ret->kind = CULPRIT_PROCESS;
-	ret->pid = top->owner.pid;
-	ret->name = top->owner.name;
+	}
+	by_leader = most_in_common(e, leader_of);
+	if (by_leader.top && by_leader.ns >= least) {
+		ret->kind = CULPRIT_PROCESS;
+		ret->pid = by_leader.top->owner.leader_pid;
+		ret->name = by_leader.top->owner.leader;
+		ret->cgroup = by_leader.top->owner.cgroup;
+		ret->leads = true;
+		return;
+	}
+	by_cgroup = most_in_common(e, cgroup_of);
+	if (by_cgroup.top && by_cgroup.ns >= least &&
+	    !is_of_job_too(e, by_cgroup.top->owner.cgroup)) {
+		ret->kind = CULPRIT_CGROUP;
+		ret->cgroup = by_cgroup.top->owner.cgroup;
+	}
 }
 
 static void by_rank(struct culprit *ret, const struct evidence *e)

@@ -355,6 +355,8 @@ void diagnosis_make(struct diagnosis *ret, const struct row_source *s, const str
 		diagnosis_paths(ret, all.pieces.data, x.w, options);
 	qsort(ret->incidents.data, ret->incidents.len, sizeof(*ret->incidents.data), by_onset);
 	ret->cost_ns = cost_of(ret);
+	for (size_t i = 0; i < ret->incidents.len; i++)
+		diagnosis_place(&ret->incidents.data[i], list);
 	asking_free(&all);
 	vec_free(&found.incidents);
 	diagnosis_spans_free(&x);

@@ -17,12 +17,21 @@ struct diagnosed_step {
 	struct blame blame;
 };
 
+/* Where a victim lost most, by the anomaly that says most of why. Strings are the list's; NULL: not
+ * known, or none. */
+struct victim_place {
+	const char *phase; /* of its steps */
+	const char *function, *file;
+	uint32_t line;
+};
+
 struct diagnosed {
 	uint64_t id; /* as the anomalies have it */
 	uint64_t onset_ns, end_ns, told_ns;
 	VEC(size_t) anomalies; /* indexes into the list */
 	size_t first;	       /* of them, that says most of why */
 	uint32_t pid;	       /* the victim */
+	struct victim_place place;
 	double cost_ns;
 	/* What its anomalies lost is of until then: of one that lasts it is older than its end. */
 	uint64_t lost_until_ns;

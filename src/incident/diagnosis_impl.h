@@ -20,6 +20,8 @@ struct diagnosing {
 	VEC(struct usual_time *) usual;
 };
 
+/* diagnosis_victim.c: sets where its victim lost most. */
+void diagnosis_place(struct diagnosed *in, const struct anomaly_list *list);
 /* diagnosis_victim.c: the process that lost most, of n anomalies of an incident; or its parent, or
  * that one's, where it lost time as well: children that make data wait for work while their parent
  * is slow, and the walk from the parent comes to them where they are the reason. 0: there is none.

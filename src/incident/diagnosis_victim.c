@@ -1,4 +1,5 @@
-/* diagnosis_victim.c - whose an incident is: the process that time is to be blamed for. */
+/* diagnosis_victim.c - whose an incident is: the process that time is to be blamed for, and where
+ * that lost it. */
 #include <math.h>
 
 #include "incident/diagnosis_impl.h"
@@ -46,4 +47,15 @@ uint32_t diagnosis_victim(const struct rec_tables *t, const struct anomaly *cons
 	}
 	*ret_lost_ns = most > 0 ? most : 0;
 	return victim;
+}
+
+void diagnosis_place(struct diagnosed *in, const struct anomaly_list *list)
+{
+	const struct anomaly *a = &list->rows.data[in->anomalies.data[in->first]].a;
+	in->place = (struct victim_place){.phase = a->layer == DETECT_STEP ? a->name : NULL};
+	if (!a->line.function)
+		return;
+	in->place.function = a->line.function;
+	in->place.file = a->line.file;
+	in->place.line = a->line.line;
 }

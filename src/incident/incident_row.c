@@ -57,8 +57,8 @@ static uint32_t culprit_name(struct incident_texts *texts, const struct culprit 
 	struct buf b = {0};
 	if (c->device)
 		culprit_device_words(&b, t, c);
-	else if (c->kind == CULPRIT_CGROUP && m)
-		buf_printf(&b, "%s", strtab_get(&t->strings, m->label, NULL));
+	else if (c->kind == CULPRIT_CGROUP)
+		buf_printf(&b, "%s", culprit_cgroup(t, c));
 	else if (c->kind == CULPRIT_GPU && m)
 		buf_printf(&b, "%d", m->gpu);
 	else if (c->kind == CULPRIT_CALL)
@@ -74,6 +74,8 @@ static void put_culprit(struct m_incident *ret, struct incident_texts *texts,
 	if (c->kind != CULPRIT_NONE)
 		ret->culprit_kind = copy(texts, culprit_kind_id(c->kind));
 	ret->culprit_name = culprit_name(texts, c, t);
+	if (c->kind != CULPRIT_CGROUP)
+		ret->culprit_cgroup = copy(texts, culprit_cgroup(t, c));
 	if (c->kind == CULPRIT_RANK)
 		ret->culprit_rank = (uint32_t)(c->rank + 1);
 	if (c->frame == BLAME_NO_FRAME)
@@ -103,6 +105,10 @@ void incident_to_row(struct m_incident *ret, struct incident_texts *ret_texts,
 	ret->cause = copy(ret_texts, cause_id(c->cause));
 	cause_headline(&what, t, c);
 	ret->what = take_words(ret_texts, &what);
+	ret->victim_phase = copy(ret_texts, in->place.phase);
+	ret->victim_function = copy(ret_texts, in->place.function);
+	ret->victim_file = copy(ret_texts, in->place.file);
+	ret->victim_line = in->place.line;
 	if (!in->blamed) {
 		ret->unexplained_ns = in->cost_ns;
 		return;

@@ -4,7 +4,7 @@
 #include "incident/diagnosis.h"
 
 /* The texts of a row, whose string fields are numbers of them, from 1 on. */
-#define INCIDENT_TEXTS_MOST (10 + MODEL_INCIDENT_TEXTS + MODEL_INCIDENT_OWNERS)
+#define INCIDENT_TEXTS_MOST (14 + MODEL_INCIDENT_TEXTS + MODEL_INCIDENT_OWNERS)
 struct incident_texts {
 	char *of[INCIDENT_TEXTS_MOST]; /* malloc'ed */
 	size_t len;

@@ -70,15 +70,14 @@ static json_t *culprit_json(const struct rec_tables *t, const struct culprit *c)
 {
 	json_t *o = json_object();
 	const struct m_metric *m = c->metric != UINT32_MAX ? &t->metrics.data[c->metric] : NULL;
-	bool cgroup = c->kind == CULPRIT_CGROUP && m;
+	const char *cgroup = culprit_cgroup(t, c);
 	json_object_set_new(o, "kind", json_string(culprit_kind_id(c->kind)));
 	json_object_set_new(o, "pid", c->pid ? json_integer(c->pid) : json_null());
 	json_object_set_new(o, "command",
 			    c->pid ? report_text_json(strtab_get(&t->strings, c->name, NULL))
 				   : json_null());
-	json_object_set_new(o, "cgroup",
-			    cgroup ? report_text_json(strtab_get(&t->strings, m->label, NULL))
-				   : json_null());
+	json_object_set_new(o, "cgroup", *cgroup ? report_text_json(cgroup) : json_null());
+	report_container_json(o, cgroup);
 	json_object_set_new(o, "device", device_json(t, c));
 	json_object_set_new(o, "rank",
 			    c->kind == CULPRIT_RANK && c->rank >= 0 ? json_integer(c->rank)
@@ -107,19 +106,15 @@ static json_t *why_json(const struct rec_tables *t, const struct cause_found *c)
 
 static json_t *victim_json(const struct report_diagnosis *r, const struct diagnosed *in)
 {
-	const struct anomaly *first = &r->list->rows.data[in->anomalies.data[in->first]].a;
+	const struct victim_place *at = &in->place;
 	json_t *o = json_object();
 	int32_t rank = blame_rank_of(r->t, in->pid);
 	json_object_set_new(o, "pid", in->pid ? json_integer(in->pid) : json_null());
 	json_object_set_new(o, "rank", rank >= 0 ? json_integer(rank) : json_null());
-	json_object_set_new(o, "phase",
-			    first->layer == DETECT_STEP ? report_text_json(first->name)
-							: json_null());
-	json_object_set_new(o, "function", report_text_json(first->line.function));
-	json_object_set_new(o, "file", report_text_json(first->line.file));
-	json_object_set_new(o, "line",
-			    first->line.function ? report_number_json(first->line.line)
-						 : json_null());
+	json_object_set_new(o, "phase", report_text_json(at->phase));
+	json_object_set_new(o, "function", report_text_json(at->function));
+	json_object_set_new(o, "file", report_text_json(at->file));
+	json_object_set_new(o, "line", at->function ? report_number_json(at->line) : json_null());
 	return o;
 }
 

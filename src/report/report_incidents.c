@@ -7,6 +7,7 @@
 #include "detect/numbers_json.h"
 #include "incident/incident_row.h"
 #include "report/report_anomalies.h"
+#include "report/report_json.h"
 #include "report/report_section.h"
 
 enum { SHOWN = 3, INDENT = 10 };
@@ -40,7 +41,7 @@ static json_t *culprit_json(const struct incident_said *s)
 {
 	const struct m_incident *row = s->row;
 	const char *kind = incident_text(s, row->culprit_kind);
-	bool cgroup = !strcmp(kind, "cgroup"), gpu = !strcmp(kind, "gpu");
+	bool is_cgroup = !strcmp(kind, "cgroup"), gpu = !strcmp(kind, "gpu");
 	bool call = !strcmp(kind, "call");
 	json_t *o = json_object();
 	if (!*kind) /* also of recordings of before there were kinds */
@@ -49,9 +50,11 @@ static json_t *culprit_json(const struct incident_said *s)
 	json_object_set_new(o, "pid",
 			    row->culprit_pid ? json_integer(row->culprit_pid) : json_null());
 	json_object_set_new(o, "command", text_or_null(s, row->culprit_pid, row->culprit));
-	json_object_set_new(o, "cgroup", text_or_null(s, cgroup, row->culprit_name));
+	uint32_t cgroup = is_cgroup ? row->culprit_name : row->culprit_cgroup;
+	json_object_set_new(o, "cgroup", text_or_null(s, true, cgroup));
+	report_container_json(o, incident_text(s, cgroup));
 	json_object_set_new(o, "device",
-			    text_or_null(s, !cgroup && !gpu && !call, row->culprit_name));
+			    text_or_null(s, !is_cgroup && !gpu && !call, row->culprit_name));
 	json_object_set_new(o, "gpu",
 			    gpu ? json_integer(atoi(incident_text(s, row->culprit_name)))
 				: json_null());
@@ -69,12 +72,27 @@ static json_t *culprit_json(const struct incident_said *s)
 	return o;
 }
 
+/* Likewise. */
+static json_t *victim_json(const struct incident_said *s)
+{
+	const struct m_incident *row = s->row;
+	json_t *o = json_object();
+	json_object_set_new(o, "pid", row->pid ? json_integer(row->pid) : json_null());
+	json_object_set_new(o, "phase", text_or_null(s, true, row->victim_phase));
+	json_object_set_new(o, "function", text_or_null(s, true, row->victim_function));
+	json_object_set_new(o, "file", text_or_null(s, true, row->victim_file));
+	json_object_set_new(o, "line",
+			    row->victim_function ? report_number_json(row->victim_line)
+						 : json_null());
+	return o;
+}
+
 static json_t *why_json(const struct incident_said *s)
 {
 	enum cause why = incident_why(s);
-	return why == CAUSE_UNKNOWN ? json_null()
-				    : json_pack("{s:s, s:s}", "cause", cause_id(why), "title",
-						cause_title(why));
+	return why == CAUSE_UNKNOWN
+		       ? json_null()
+		       : json_pack("{s:s, s:s}", "cause", cause_id(why), "title", cause_title(why));
 }
 
 json_t *incident_json(const struct incident_said *s)
@@ -90,9 +108,7 @@ json_t *incident_json(const struct incident_said *s)
 	json_object_set_new(o, "ended", json_boolean(row->ended));
 	json_object_set_new(o, "beside", json_boolean(row->beside));
 	json_object_set_new(o, "pid", row->pid ? json_integer(row->pid) : json_null());
-	json_object_set_new(
-		o, "victim",
-		json_pack("{s:o}", "pid", row->pid ? json_integer(row->pid) : json_null()));
+	json_object_set_new(o, "victim", victim_json(s));
 	json_object_set_new(o, "cause", report_text_json(cause));
 	json_object_set_new(o, "what", report_text_json(incident_text(s, row->what)));
 	json_object_set_new(o, "why", why_json(s));

@@ -8,6 +8,7 @@
 #include "report/report.h"
 #include "report/report_json.h"
 #include "report/report_section.h"
+#include "symbolize/proc_labels.h"
 
 json_t *report_text_json(const char *s)
 {
@@ -240,4 +241,16 @@ json_t *report_json_within(const struct report *r, const struct json_stream_limi
 	json_stream_begin_whole(&out, limits);
 	put_all(&out, r);
 	return out.whole;
+}
+
+void report_container_json(json_t *o, const char *cgroup)
+{
+	struct proc_labels l;
+	char *line = xasprintf("0::%s\n", cgroup);
+	proc_labels_init(&l);
+	proc_labels_of_cgroup(&l, line, strlen(line));
+	free(line);
+	json_object_set_new(o, "container",
+			    l.container[0] ? report_text_json(l.container) : json_null());
+	json_object_set_new(o, "pod_uid", l.pod_uid[0] ? report_text_json(l.pod_uid) : json_null());
 }

@@ -14,6 +14,10 @@ static inline json_t *report_number_json(uint64_t v)
 	return json_integer((json_int_t)v);
 }
 
+/* Adds whose a cgroup is, by its path as containers' runtimes make them: "container", 64
+ * hexadecimal digits, and "pod_uid"; null where the path, or "", does not say. */
+void report_container_json(json_t *o, const char *cgroup);
+
 /* What a counter came to: "mean", "min", "max", "last", "samples". */
 json_t *report_counter_json(const struct counter_sum *c);
 

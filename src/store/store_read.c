@@ -673,7 +673,9 @@ static int read_told(struct reader *r, json_t *ret)
 			  " cause, runner_up, what, against, confidence, cost_ns, usual_ns,"
 			  " unexplained_ns, culprit, culprit_pid, culprit_kind, culprit_name,"
 			  " culprit_function, culprit_file, culprit_line, culprit_rank, why,"
-			  " evidence, blame, beside" INCIDENTS " ORDER BY onset_ns DESC LIMIT %d",
+			  " evidence, blame, beside, culprit_cgroup, victim_phase,"
+			  " victim_function, victim_file, victim_line" INCIDENTS
+			  " ORDER BY onset_ns DESC LIMIT %d",
 			  to, from, STORE_READ_TOLD));
 	if (rc == SQLITE_OK)
 		rc = reader_number(r, xasprintf("SELECT count(*)" INCIDENTS, to, from),

@@ -352,6 +352,10 @@ static void incident_texts_of(char *ret[INCIDENT_TEXTS], const struct incident_s
 	ret[INCIDENT_EVIDENCE] = evidence_of(told);
 	ret[INCIDENT_BLAME] = blame_of(told);
 	ret[INCIDENT_WHY] = xstrdup(incident_text(told, row->why));
+	ret[INCIDENT_CULPRIT_CGROUP] = xstrdup(incident_text(told, row->culprit_cgroup));
+	ret[INCIDENT_VICTIM_PHASE] = xstrdup(incident_text(told, row->victim_phase));
+	ret[INCIDENT_VICTIM_FUNCTION] = xstrdup(incident_text(told, row->victim_function));
+	ret[INCIDENT_VICTIM_FILE] = xstrdup(incident_text(told, row->victim_file));
 }
 
 void store_rollup_incident(struct store_rollup *r, const struct incident_said *told,

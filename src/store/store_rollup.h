@@ -109,6 +109,10 @@ enum store_incident_text {
 	INCIDENT_EVIDENCE, /* a line each */
 	INCIDENT_BLAME,	   /* likewise: nanoseconds, a blank, whose they were */
 	INCIDENT_WHY,
+	INCIDENT_CULPRIT_CGROUP,
+	INCIDENT_VICTIM_PHASE,
+	INCIDENT_VICTIM_FUNCTION,
+	INCIDENT_VICTIM_FILE,
 	INCIDENT_TEXTS,
 };
 

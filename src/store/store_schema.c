@@ -189,7 +189,25 @@ static const char seventh[] =
 	" culprit_pid, nullif(culprit_rank, 0) - 1 AS culprit_rank, nullif(why, '') AS why,"
 	" cost_ns * 1e-9 AS cost_s, evidence, blame, ifnull(beside, 0) AS beside FROM incidents;";
 
-const char *const store_schema_steps[] = {first, second, third, fourth, fifth, sixth, seventh};
+/* In which cgroup the culprit is, and where the victim lost most. */
+static const char eighth[] =
+	"ALTER TABLE incidents ADD COLUMN culprit_cgroup TEXT;"
+	"ALTER TABLE incidents ADD COLUMN victim_phase TEXT;"
+	"ALTER TABLE incidents ADD COLUMN victim_function TEXT;"
+	"ALTER TABLE incidents ADD COLUMN victim_file TEXT;"
+	"ALTER TABLE incidents ADD COLUMN victim_line INTEGER;"
+	"DROP VIEW v_incidents;"
+	"CREATE VIEW v_incidents AS SELECT datetime(onset_ns / 1000000000, 'unixepoch') AS onset,"
+	" (end_ns - onset_ns) * 1e-9 AS lasted_s, ended, pid, cause, confidence, what, culprit,"
+	" culprit_pid, nullif(culprit_cgroup, '') AS culprit_cgroup,"
+	" nullif(culprit_rank, 0) - 1 AS culprit_rank, nullif(why, '') AS why,"
+	" nullif(victim_phase, '') AS victim_phase,"
+	" nullif(victim_function, '') AS victim_function, nullif(victim_file, '') AS victim_file,"
+	" nullif(victim_line, 0) AS victim_line,"
+	" cost_ns * 1e-9 AS cost_s, evidence, blame, ifnull(beside, 0) AS beside FROM incidents;";
+
+const char *const store_schema_steps[] = {first, second, third,	  fourth,
+					  fifth, sixth,	 seventh, eighth};
 const size_t store_schema_version = sizeof(store_schema_steps) / sizeof(store_schema_steps[0]);
 
 static int number(sqlite3 *db, const char *sql, sqlite3_int64 *ret)

@@ -76,7 +76,7 @@ static const char *const texts[STORE_STATEMENTS] = {
 	[PUT_INCIDENT] =
 		"INSERT OR REPLACE INTO incidents VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
 		" ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,"
-		" ?24, ?25, ?26, ?27, ?28, ?29)",
+		" ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)",
 	[GET_ROLLED] = "SELECT until FROM rolled",
 	[SET_ROLLED] = "UPDATE rolled SET until = ?1",
 	[ROLL_COUNTERS_10S] = ROLL_COUNTERS("10"),
@@ -674,7 +674,10 @@ static int put_incident(struct store_writer *w, const struct store_incident *in)
 		put_text(s, at++, in->texts[i]);
 	sqlite3_bind_int64(s, at++, r->beside);
 	put_text(s, at++, in->texts[INCIDENT_WHY]);
-	sqlite3_bind_int64(s, at, r->culprit_rank);
+	sqlite3_bind_int64(s, at++, r->culprit_rank);
+	for (size_t i = INCIDENT_CULPRIT_CGROUP; i < INCIDENT_TEXTS; i++)
+		put_text(s, at++, in->texts[i]);
+	sqlite3_bind_int64(s, at, r->victim_line);
 	return end(s);
 }
 

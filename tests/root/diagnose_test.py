@@ -11,6 +11,7 @@ import subprocess
 import time
 
 import models
+from cgroups import cgroup2, make_cgroup, within
 from harness import EACGM, PYTHON, ROOT, expect, main, needs_torch, skip, test
 
 OPTIONS = ["--layers", "torch"]
@@ -57,10 +58,10 @@ def learned(t):
     return model
 
 
-def recorded(t, disturb):
+def recorded(t, disturb, *options):
     """A run that is disturbed for a while; when, on CLOCK_MONOTONIC."""
     out = t.path("run.eacgm")
-    p = t.start([EACGM, "record", "-o", out, *OPTIONS, "--", PYTHON, "-c", JOB,
+    p = t.start([EACGM, "record", "-o", out, *OPTIONS, *options, "--", PYTHON, "-c", JOB,
                  str(t.slow_from_s + t.slow_s + 3)],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     expect(p.stdout.readline() == "began\n", "the job said nothing")
@@ -83,6 +84,37 @@ def hogs(t, _job):
         for p in started:
             p.kill()
             p.wait()
+    return undo
+
+
+# Programs of many names, four at a time, each for some milliseconds, as of a compilation.
+CROWD = """
+import os, time
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+running = 0
+while True:
+    if running == 4:
+        os.wait()
+        running -= 1
+    if not os.fork():
+        with open("/proc/self/comm", "w") as f:
+            f.write("tool%d" % (os.getpid() % 97))
+        end = time.monotonic() + 0.02
+        while time.monotonic() < end:
+            pass
+        os._exit(0)
+    running += 1
+"""
+
+
+def crowd(t, _job):
+    group = make_cgroup(t, "crowd")
+    p = t.start(within(group, PYTHON, "-c", CROWD))
+    t.leader, t.group = p.pid, group[len(cgroup2()):]
+
+    def undo():
+        os.killpg(p.pid, signal.SIGKILL)
+        p.wait()
     return undo
 
 
@@ -160,6 +192,30 @@ def rivals(t):
     check_sums(said)
     text = t.run([EACGM, "diagnose", path, "-m", model])
     expect(re.search(r"^\d+\. CPU contention by .* \(\d+\)$", text.out, re.M), text)
+
+
+@test("programs that take the job's CPU for a moment each are told by who leads them, with their "
+      "cgroup", 240)
+def many(t):
+    needs_torch()
+    cgroup2()
+    model = learned(t)
+    path, was = recorded(t, crowd, "--detect=" + model)
+    said = t.run([EACGM, "diagnose", path, "--told", "--json"])
+    expect(said.status == 0, said)
+    i = incident_in(json.loads(said.out), was)
+    who = i["culprit"]
+    expect(i["cause"] == "cpu_contention" and who["kind"] == "process" and
+           who["pid"] == t.leader and who["cgroup"] == t.group,
+           "%d, %s: %s" % (t.leader, t.group, json.dumps(i)[:3000]))
+    told = t.run([EACGM, "report", path, "--json"])
+    live = incident_in(json.loads(told.out), was)
+    print("#LIVE", json.dumps(live)[:1800], "#FILE", json.dumps(i["victim"]))
+    expect(live["culprit"]["pid"] == t.leader and live["culprit"]["cgroup"] == t.group,
+           "%d, %s: %s" % (t.leader, t.group, json.dumps(live)[:3000]))
+    text = t.run([EACGM, "diagnose", path, "--told"])
+    expect(re.search(r"^\d+\. CPU contention by processes of .* \(%d\)$" % t.leader, text.out,
+                     re.M), text)
 
 
 @test("who takes the job's CPU is told while it is taken, then that it is stopped; the report opens "

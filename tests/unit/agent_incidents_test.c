@@ -112,11 +112,63 @@ static void the_latest_stay(void **unused)
 	counts("disk", 3 * AGENT_INCIDENTS, 3 * AGENT_INCIDENTS);
 }
 
+#define CONTAINER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static void is_text(json_t *of, const char *key, const char *text)
+{
+	const char *is = json_string_value(json_object_get(of, key));
+	if (text)
+		assert_string_equal(is ? is : "(null)", text);
+	else
+		assert_true(json_is_null(json_object_get(of, key)));
+}
+
+/* By the path of the culprit's cgroup, whichever field of the row has it. */
+static void whose_a_cgroup_is_and_where_the_job_lost(void **unused)
+{
+	char group[] = "/kubepods/burstable/pod0f1e2d3c-0000-1111-2222-333344445555/" CONTAINER;
+	char kind[] = "cgroup", phase[] = "backward", function[] = "loss", file[] = "train.py";
+	struct incident_texts texts = {.of = {group, kind, phase, function, file}, .len = 5};
+	struct m_incident row = {.id = 1, .pid = 7, .culprit_pid = 9, .culprit_cgroup = 1};
+	const struct incident_said said = {.row = &row, .texts = &texts};
+	(void)unused;
+	json_t *in = agent_incidents_take(&all, &said), *of = json_object_get(in, "culprit");
+	is_text(of, "kind", "process");
+	is_text(of, "cgroup", group);
+	is_text(of, "container", CONTAINER);
+	is_text(of, "pod_uid", "0f1e2d3c-0000-1111-2222-333344445555");
+	is_text(json_object_get(in, "victim"), "function", NULL);
+	row = (struct m_incident){.id = 2,
+				  .pid = 7,
+				  .culprit_kind = 2,
+				  .culprit_name = 1,
+				  .victim_phase = 3,
+				  .victim_function = 4,
+				  .victim_file = 5,
+				  .victim_line = 12};
+	in = agent_incidents_take(&all, &said);
+	of = json_object_get(in, "culprit");
+	is_text(of, "cgroup", group);
+	is_text(of, "container", CONTAINER);
+	is_text(of, "device", NULL);
+	of = json_object_get(in, "victim");
+	is_text(of, "phase", "backward");
+	is_text(of, "function", "loss");
+	is_text(of, "file", "train.py");
+	assert_int_equal(json_integer_value(json_object_get(of, "line")), 12);
+	row = (struct m_incident){.id = 3, .pid = 7};
+	of = json_object_get(agent_incidents_take(&all, &said), "culprit");
+	is_text(of, "cgroup", NULL);
+	is_text(of, "container", NULL);
+	is_text(of, "pod_uid", NULL);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		T(whose_a_cgroup_is_and_where_the_job_lost),
 		T(an_incident_counts_when_it_has_ended),
 		T(one_that_goes_on_counts_once),
 		T(what_came_beside_costs_nothing_more),

@@ -72,6 +72,66 @@ static void many_of_a_name_are_more_than_one_of_another(void **state)
 	assert_int_equal(f.culprit.name, 1);
 }
 
+/* Of a compilation many programs live for moments each; what they are of is the same. */
+static void programs_of_many_names_are_whose_they_are(void **state)
+{
+	(void)state;
+	uint32_t names[2] = {strtab_add_z(&tables.strings, "cc1"),
+			     strtab_add_z(&tables.strings, "as")};
+	uint32_t group = strtab_add_z(&tables.strings, "/build");
+	uint32_t make = strtab_add_z(&tables.strings, "make");
+	part(BLAME_RIVAL, VIA_ITSELF, 300, 10);
+	e.blame.parts.data[0].owner.name = strtab_add_z(&tables.strings, "other");
+	for (uint32_t pid = 20; pid < 60; pid++) {
+		part(BLAME_RIVAL, VIA_ITSELF, 10, pid);
+		struct blame_owner *o = &e.blame.parts.data[e.blame.parts.len - 1].owner;
+		o->name = names[pid & 1];
+		o->cgroup = group;
+		o->leader = pid < 50 ? make : 0; /* it was gone when it was looked for */
+		o->leader_pid = pid < 50 ? 19 : 0;
+	}
+	part(BLAME_NO_CPU, VIA_ITSELF, 60, 0);
+	struct cause_found f = is(CAUSE_CPU_CONTENTION);
+	assert_int_equal(f.culprit.kind, CULPRIT_CGROUP); /* 300 of 760 are make's */
+	assert_string_equal(culprit_cgroup(&tables, &f.culprit), "/build");
+	struct buf b = {0};
+	cause_headline(&b, &tables, &f);
+	buf_byte(&b, 0);
+	assert_string_equal((char *)b.data, "CPU contention by processes of cgroup /build");
+	buf_free(&b);
+	e.blame.parts.data[0].ns = 200 * MS;
+	f = is(CAUSE_CPU_CONTENTION);
+	assert_int_equal(f.culprit.kind, CULPRIT_CGROUP); /* 300 of 660 */
+	e.blame.parts.data[0].ns = 100 * MS;
+	f = is(CAUSE_CPU_CONTENTION);
+	assert_int_equal(f.culprit.kind, CULPRIT_PROCESS);
+	assert_int_equal(f.culprit.pid, 19);
+	assert_string_equal(culprit_cgroup(&tables, &f.culprit), "/build");
+	cause_headline(&b, &tables, &f);
+	buf_byte(&b, 0);
+	assert_string_equal((char *)b.data, "CPU contention by processes of make (19)");
+	buf_free(&b);
+}
+
+/* In the root is whatever is in no other; in the job's own are processes of the job. */
+static void a_cgroup_that_names_nobody(void **state)
+{
+	(void)state;
+	const char *const paths[] = {"/", "/all"};
+	for (uint32_t pid = 20; pid < 40; pid++) {
+		part(pid < 39 ? BLAME_RIVAL : BLAME_SIBLING, VIA_ITSELF, 10, pid);
+		e.blame.parts.data[e.blame.parts.len - 1].owner.name = pid;
+	}
+	for (size_t i = 0; i < 2; i++) {
+		uint32_t path = strtab_add_z(&tables.strings, paths[i]);
+		for (size_t k = 0; k < e.blame.parts.len; k++)
+			e.blame.parts.data[k].owner.cgroup = path;
+		assert_int_equal(is(CAUSE_CPU_CONTENTION).culprit.kind, CULPRIT_NONE);
+	}
+	e.blame.parts.data[e.blame.parts.len - 1].owner.cgroup = 0;
+	assert_int_equal(is(CAUSE_CPU_CONTENTION).culprit.kind, CULPRIT_CGROUP);
+}
+
 static void the_lock_and_the_cpu_that_its_holder_takes(void **state)
 {
 	(void)state;
@@ -723,6 +783,8 @@ int main(void)
 		T(without_its_counter_a_quota_is_told_by_idle_cpus),
 		T(a_quota_that_is_not_used_up_is_no_cause),
 		T(many_of_a_name_are_more_than_one_of_another),
+		T(programs_of_many_names_are_whose_they_are),
+		T(a_cgroup_that_names_nobody),
 		T(a_bystander_is_no_culprit),
 		T(the_lock_and_the_cpu_that_its_holder_takes),
 		T(the_lock_on_a_shared_cpu),

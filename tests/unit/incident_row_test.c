@@ -78,6 +78,8 @@ static void all_of_it_is_there(void **state)
 	struct incident_texts texts;
 	for (int i = 0; i < 9; i++)
 		owned(1e9);
+	in.cause.culprit.cgroup = strtab_add_z(&tables.strings, "/batch");
+	in.place = (struct victim_place){"backward", "loss", "/job/train.py", 12};
 	incident_to_row(&row, &texts, &in, &tables, 2600, true);
 	const struct incident_said said = {.row = &row, .texts = &texts};
 	assert_int_equal(row.id, 7);
@@ -89,6 +91,11 @@ static void all_of_it_is_there(void **state)
 	assert_string_equal(incident_text(&said, row.culprit), "stress");
 	assert_string_equal(incident_text(&said, row.culprit_kind), "process");
 	assert_true(!row.culprit_name && !row.culprit_function && !row.culprit_line);
+	assert_string_equal(incident_text(&said, row.culprit_cgroup), "/batch");
+	assert_string_equal(incident_text(&said, row.victim_phase), "backward");
+	assert_string_equal(incident_text(&said, row.victim_function), "loss");
+	assert_string_equal(incident_text(&said, row.victim_file), "/job/train.py");
+	assert_int_equal(row.victim_line, 12);
 	assert_string_equal(incident_text(&said, row.evidence[0]), "it had no CPU");
 	assert_int_equal(row.evidence[1], 0);
 	assert_string_equal(incident_text(&said, row.owners[MODEL_INCIDENT_OWNERS - 1]),

@@ -587,8 +587,10 @@ static void processes_are_told_when_they_change(void **unused)
 static void an_incident_is_one_row_the_latest(void **unused)
 {
 	char text[] = "straggler", why[] = "waited", whose[] = "its own Python";
-	char late[] = "slow_code";
-	struct incident_texts texts = {.of = {text, why, whose, late}, .len = 4};
+	char late[] = "slow_code", group[] = "/batch", phase[] = "backward";
+	char function[] = "loss", file[] = "train.py";
+	struct incident_texts texts = {.of = {text, why, whose, late, group, phase, function, file},
+				       .len = 8};
 	struct m_incident row = {.id = 3,
 				 .onset_ns = 10 * S,
 				 .end_ns = 12 * S,
@@ -602,7 +604,12 @@ static void an_incident_is_one_row_the_latest(void **unused)
 				 .cost_ns = 2e9,
 				 .evidence = {2},
 				 .owners = {3, 2},
-				 .owner_ns = {15e8, 5e8}};
+				 .owner_ns = {15e8, 5e8},
+				 .culprit_cgroup = 5,
+				 .victim_phase = 6,
+				 .victim_function = 7,
+				 .victim_file = 8,
+				 .victim_line = 12};
 	const struct incident_said told = {.row = &row, .texts = &texts};
 	(void)unused;
 	open_store();
@@ -618,6 +625,9 @@ static void an_incident_is_one_row_the_latest(void **unused)
 			" culprit_rank = 0 AND why = 'slow_code' AND"
 			" lasted_s = 2 AND cost_s = 2 AND evidence = 'waited' AND beside = 1 FROM"
 			" v_incidents"));
+	assert_true(ask("SELECT culprit_cgroup = '/batch' AND victim_phase = 'backward' AND"
+			" victim_function = 'loss' AND victim_file = 'train.py' AND"
+			" victim_line = 12 FROM v_incidents"));
 	assert_true(
 		ask("SELECT blame = '1500000000 its own Python' || char(10) || '500000000 waited'"
 		    " FROM v_incidents"));
