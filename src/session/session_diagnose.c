@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "incident/kept_anomaly.h"
 #include "incident/live_incident.h"
 #include "session/live_window.h"
 #include "session/turned_down.h"
@@ -38,7 +39,7 @@ struct session_diagnose {
 	pthread_mutex_t lock;
 	VEC(struct anomaly) came; /* under lock */
 
-	VEC(struct anomaly) anomalies; /* without their strings */
+	VEC(struct anomaly) anomalies; /* kept_anomaly.h */
 	VEC(struct watched_incident) watched;
 	struct live_window *window;
 	struct turned_down down;
@@ -65,6 +66,10 @@ void session_diagnose_free(struct session_diagnose *d)
 		return;
 	for (size_t i = 0; i < d->watched.len; i++)
 		live_incident_free(&d->watched.data[i].rows);
+	for (size_t i = 0; i < d->anomalies.len; i++)
+		kept_anomaly_free(&d->anomalies.data[i]);
+	for (size_t i = 0; i < d->came.len; i++)
+		kept_anomaly_free(&d->came.data[i]);
 	vec_free(&d->watched);
 	vec_free(&d->anomalies);
 	vec_free(&d->came);
@@ -76,10 +81,7 @@ void session_diagnose_free(struct session_diagnose *d)
 
 void session_diagnose_anomaly(struct session_diagnose *d, const struct anomaly *a)
 {
-	struct anomaly row = *a;
-	row.name = "";
-	row.calls_len = row.features_len = 0;
-	row.line.function = row.line.file = NULL;
+	struct anomaly row = kept_anomaly(a);
 	pthread_mutex_lock(&d->lock);
 	*vec_push(&d->came) = row;
 	pthread_mutex_unlock(&d->lock);
@@ -132,16 +134,19 @@ static void watch(struct session_diagnose *d, const struct anomaly *a, bool is_n
 	live_incident_begin(&w->rows, a->incident, told_ns);
 }
 
-/* Returns whether it was not known. */
-static bool take_anomaly(struct session_diagnose *d, const struct anomaly *a)
+/* Has its strings from now on. Returns whether it was not known. */
+static bool take_anomaly(struct session_diagnose *d, struct anomaly *a)
 {
 	for (size_t i = 0; i < d->anomalies.len; i++)
 		if (d->anomalies.data[i].id == a->id) {
+			kept_anomaly_free(&d->anomalies.data[i]);
 			d->anomalies.data[i] = *a;
 			return false;
 		}
 	if (d->anomalies.len < LASTING_MOST + ENDED_MOST)
 		*vec_push(&d->anomalies) = *a;
+	else
+		kept_anomaly_free(a);
 	return true;
 }
 
@@ -154,6 +159,8 @@ static void forget_ended(struct session_diagnose *d)
 	for (size_t i = 0; i < d->anomalies.len; i++)
 		if (!d->anomalies.data[i].ended || ended-- <= ENDED_MOST)
 			d->anomalies.data[left++] = d->anomalies.data[i];
+		else
+			kept_anomaly_free(&d->anomalies.data[i]);
 	d->anomalies.len = left;
 }
 
