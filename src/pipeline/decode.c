@@ -174,6 +174,8 @@ static bool convert(struct pipeline *p, const struct rec_call_stack *record, boo
 	}
 	struct known_probe *probe = &p->probes.data[in->probe];
 	probe->called = true;
+	if (pipeline_leaves_out(p, in->tgid, in->start_ns))
+		return true;
 	if (probe->by_callback && shim_ops_tells(p, in))
 		return true;
 	if (record->stack && !stacks_find(p, record->stack, &stack)) {

@@ -160,6 +160,12 @@ void pipeline_process_used(struct pipeline *p, pid_t pid, uint64_t cpu_ns)
 	     (struct message){.kind = MSG_USED, .task = {.tgid = (uint32_t)pid, .cpu_ns = cpu_ns}});
 }
 
+void pipeline_leave_alone(struct pipeline *p, pid_t pid, bool alone, uint64_t since_ns)
+{
+	post(p,
+	     (struct message){.kind = MSG_ALONE, .pid = pid, .alone = alone, .start_ns = since_ns});
+}
+
 void pipeline_note(struct pipeline *p, const char *subject, const char *reason)
 {
 	post(p, (struct message){
@@ -427,6 +433,9 @@ static void take(struct pipeline *p, struct message *m)
 		break;
 	case MSG_USED:
 		pipeline_take_used(p, m->task.tgid, m->task.cpu_ns);
+		break;
+	case MSG_ALONE:
+		pipeline_take_alone(p, (uint32_t)m->pid, m->alone, m->start_ns);
 		break;
 	case MSG_NOTE:
 		take_note(p, m);

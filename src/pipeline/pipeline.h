@@ -102,6 +102,11 @@ const struct stack_bounds *pipeline_stack_bounds(bool keeps_nothing);
  * what their threads waited for, ran, or were interrupted by. */
 void pipeline_tell_jobs_alone(struct pipeline *p);
 
+/* Where jobs alone are told: the process is none since since_ns (CLOCK_MONOTONIC; 0: at any time),
+ * whatever calls of it come; a job that it was has ended then. alone false: it may be one again.
+ * Its children are as it is. From any thread, before the record of the exec that made it so. */
+void pipeline_leave_alone(struct pipeline *p, pid_t pid, bool alone, uint64_t since_ns);
+
 /* After that: rows that only a recording's readers look at have their texts all the same, but those
  * of connections, for a listener who makes recordings of them. The writer's max_string_bytes
  * bounds them. */

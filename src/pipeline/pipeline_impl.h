@@ -18,6 +18,7 @@ struct message {
 		MSG_TASK,
 		MSG_PROCESS,
 		MSG_USED,
+		MSG_ALONE,
 		MSG_NOTE,
 		MSG_META,
 		MSG_COUNTER,
@@ -38,6 +39,7 @@ struct message {
 	struct rec_call call;
 	struct rec_sample sample;
 	pid_t pid;
+	bool alone;
 	proc_maps_t maps;
 	char **build_ids;
 	struct proc_map map; /* its path is a */
@@ -78,6 +80,8 @@ struct known_process {
 	uint32_t executable;	 /* string: its path, where row.command is a link to it; else 0 */
 	bool nameless;		 /* it had ended when it was met: what it was called is not known */
 	bool job;		 /* it made a call that is traced; where jobs alone are told */
+	bool alone;		 /* it is to be no job: pipeline_leave_alone */
+	uint64_t alone_ns;	 /* since then */
 	bool told;		 /* its row was written: number and start are the key */
 	bool forkserver;	 /* of Python: its children are workers */
 	struct known_maps *maps; /* newest; NULL = none */
@@ -194,6 +198,7 @@ struct pipeline {
 	VEC(struct known_process) process_list;
 	VEC(uint32_t) free_processes;	 /* of the list */
 	VEC(struct ended_process) ended; /* that are to be forgotten */
+	bool leaves_alone;		 /* some process was to be no job */
 	bool jobs_alone;		 /* are told: pipeline_tell_jobs_alone */
 	bool forgets;			 /* all of them: nothing is kept */
 	bool keeps_texts;		 /* though it forgets */
@@ -458,6 +463,8 @@ struct known_process *pipeline_process_of(struct pipeline *p, uint32_t tgid);
 bool pipeline_is_told(struct pipeline *p, uint32_t tgid);
 /* The same of one that may have ended: nothing is made of it. */
 bool pipeline_is_job(struct pipeline *p, uint32_t tgid);
+/* Whether a call that began then is for nobody: its process is left alone. */
+bool pipeline_leaves_out(const struct pipeline *p, uint32_t tgid, uint64_t start_ns);
 /* Before the rows of a call. */
 void pipeline_made_call(struct pipeline *p, uint32_t tgid);
 uint32_t pipeline_thread_of(struct pipeline *p, uint32_t tgid, uint32_t tid);
@@ -466,6 +473,7 @@ uint32_t pipeline_thread_named(struct pipeline *p, uint32_t tgid, uint32_t tid, 
 /* A target from the start, unless it has ended by now. */
 void pipeline_take_process(struct pipeline *p, pid_t pid);
 void pipeline_take_task(struct pipeline *p, const struct rec_task *task);
+void pipeline_take_alone(struct pipeline *p, uint32_t tgid, bool alone, uint64_t since_ns);
 void pipeline_take_used(struct pipeline *p, uint32_t tgid, uint64_t cpu_ns);
 /* seen_ns: when they were read, see struct first_seen. */
 void pipeline_take_maps(struct pipeline *p, pid_t pid, proc_maps_t *maps, char **build_ids,

@@ -76,7 +76,7 @@ static void read_identity(struct pipeline *p, struct known_process *k)
 		k->row.rank = labels.rank;
 }
 
-static struct known_process *known(struct pipeline *p, uint32_t tgid)
+static struct known_process *known(const struct pipeline *p, uint32_t tgid)
 {
 	uint64_t i;
 	return map64_get(&p->processes, tgid, &i) ? &p->process_list.data[i] : NULL;
@@ -113,10 +113,16 @@ bool pipeline_is_job(struct pipeline *p, uint32_t tgid)
 void pipeline_made_call(struct pipeline *p, uint32_t tgid)
 {
 	struct known_process *k = p->jobs_alone ? pipeline_process_of(p, tgid) : NULL;
-	if (!k || k->job)
+	if (!k || k->job || k->alone)
 		return;
 	k->job = true;
 	tell(p, k);
+}
+
+bool pipeline_leaves_out(const struct pipeline *p, uint32_t tgid, uint64_t start_ns)
+{
+	const struct known_process *k = p->leaves_alone ? known(p, tgid) : NULL;
+	return k && k->alone && start_ns >= k->alone_ns;
 }
 
 static struct known_process *make_known(struct pipeline *p, uint32_t tgid)
@@ -130,7 +136,7 @@ static struct known_process *make_known(struct pipeline *p, uint32_t tgid)
 	map64_set(&p->processes, tgid, i);
 	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): likewise */
 	k->row = (struct m_process){.pid = tgid, .rank = -1, .start_ns = monotonic_ns()};
-	k->forkserver = k->job = k->told = false;
+	k->forkserver = k->job = k->alone = k->told = false;
 	if (k->generation) /* in the place of one that was forgotten: its names are void */
 		k->exec_ns = k->row.start_ns;
 	return k;
@@ -163,6 +169,24 @@ void pipeline_take_process(struct pipeline *p, pid_t pid)
 	char comm[16];
 	if (known(p, (uint32_t)pid) || !proc_comm(p->proc_root, pid, pid, comm))
 		pipeline_process_of(p, (uint32_t)pid);
+}
+
+/* Its row goes on: should it be a job again, it is the same process. */
+void pipeline_take_alone(struct pipeline *p, uint32_t tgid, bool alone, uint64_t since_ns)
+{
+	struct known_process *k = known(p, tgid);
+	if (!p->jobs_alone || (!k && !alone))
+		return;
+	k = k ? k : meet(p, tgid);
+	k->alone = alone;
+	k->alone_ns = since_ns;
+	p->leaves_alone |= alone;
+	if (!alone || !k->job)
+		return;
+	k->job = false;
+	struct m_process ended = k->row;
+	ended.end_ns = since_ns > k->row.start_ns ? since_ns : monotonic_ns();
+	emit_process(p, &ended);
 }
 
 uint64_t pipeline_process_key(struct pipeline *p, uint32_t tgid)
@@ -240,6 +264,8 @@ static void take_fork(struct pipeline *p, const struct rec_task *task, const cha
 	child->cpu_before_ns = 0;
 	if (!parent)
 		return;
+	child->alone = parent->alone;
+	child->alone_ns = parent->alone_ns;
 	/* Met before, it may have ended while it was asked who it is. */
 	if (is_new || child->nameless || !child->row.command) {
 		child->nameless = false;

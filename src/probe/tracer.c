@@ -450,7 +450,10 @@ bool tracer_exclude(struct tracer *t, pid_t pid, uint64_t bits, uint64_t of)
 
 void tracer_leave_out(struct tracer *t, pid_t pid, uint32_t layers)
 {
+	uint32_t key = (uint32_t)pid;
 	tracer_exclude(t, pid, layers, EXCLUDED_LAYERS);
+	if (layers == EXCLUDED_LAYERS) /* calls of before need no stacks of it any more */
+		bpf_map_delete_elem(bpf_map__fd(t->bpf->maps.callers), &key);
 }
 
 static void set_flag(bool *flag, bool value)

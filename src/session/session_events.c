@@ -119,7 +119,7 @@ static void on_task(void *ctx, const struct rec_task *task)
 	if (task->kind == REC_FORK)
 		rules_forked(s, (pid_t)task->parent_tgid, (pid_t)task->tgid);
 	else if (task->kind == REC_EXEC)
-		rules_met(s, (pid_t)task->tgid);
+		rules_met(s, (pid_t)task->tgid, task->time_ns);
 	pipeline_task(s->pipeline, task);
 }
 

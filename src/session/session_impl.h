@@ -228,8 +228,9 @@ void jobs_gone(struct session *s, pid_t pid);
 void jobs_free(struct session *s);
 
 /* session_rules.c: of the control thread; nothing where there are no rules. met: it is new to the
- * session, or runs another program; gone: it has ended. */
-void rules_met(struct session *s, pid_t pid);
+ * session, or runs another program since since_ns (CLOCK_MONOTONIC; 0: it is new); gone: it has
+ * ended. */
+void rules_met(struct session *s, pid_t pid, uint64_t since_ns);
 void rules_forked(struct session *s, pid_t parent, pid_t child);
 bool rules_leave_alone(const struct session *s, pid_t pid);
 void rules_gone(struct session *s, pid_t pid);

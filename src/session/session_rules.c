@@ -10,7 +10,18 @@ static void put(struct session *s, pid_t pid, size_t rule)
 	tracer_leave_out(s->tracer, pid, rule ? r->list[rule - 1].left_out : 0);
 }
 
-void rules_met(struct session *s, pid_t pid)
+/* What it did before it was known to be left alone may have made it a job. */
+static void tell_alone(struct session *s, pid_t pid, uint64_t since_ns)
+{
+	bool alone = rules_leave_alone(s, pid);
+	pipeline_leave_alone(s->pipeline, pid, alone, since_ns);
+	if (!alone || !jobs_has(s, pid))
+		return;
+	collectors_del_pid(s->collectors, pid);
+	jobs_gone(s, pid);
+}
+
+void rules_met(struct session *s, pid_t pid, uint64_t since_ns)
 {
 	struct job_facts f;
 	if (!s->opts->rules)
@@ -18,6 +29,7 @@ void rules_met(struct session *s, pid_t pid)
 	job_facts_read(&f, "/proc", pid);
 	put(s, pid, job_rules_match(s->opts->rules, &f));
 	job_facts_free(&f);
+	tell_alone(s, pid, since_ns);
 }
 
 void rules_forked(struct session *s, pid_t parent, pid_t child)
@@ -27,7 +39,7 @@ void rules_forked(struct session *s, pid_t parent, pid_t child)
 	if (session_is_watched(s, parent))
 		put(s, child, job_rules_of(s->opts->rules, parent));
 	else
-		rules_met(s, child);
+		rules_met(s, child, 0);
 }
 
 bool rules_leave_alone(const struct session *s, pid_t pid)

@@ -102,7 +102,7 @@ static int add_forked(struct session *s, struct err *e)
 			known = s->live.len;
 			session_watch_pid(s, family.data[k], false);
 			if (s->live.len > known)
-				rules_met(s, family.data[k]);
+				rules_met(s, family.data[k], 0);
 			pipeline_process(s->pipeline, family.data[k]);
 			if (s->live.len > known)
 				tracer_scan_pid(s->tracer, family.data[k], &ended);
@@ -124,7 +124,7 @@ static int make_targets(struct session *s, const pids_t *pids, struct err *e)
 		if (rc)
 			break;
 		session_watch_pid(s, pids->data[i], false);
-		rules_met(s, pids->data[i]);
+		rules_met(s, pids->data[i], 0);
 	}
 	return rc || all ? rc : add_forked(s, e);
 }

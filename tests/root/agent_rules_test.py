@@ -47,6 +47,14 @@ if not os.fork():
     os._exit(0)
 os.wait()
 """
+# One that calls, is a job, and becomes a program that waits.
+BECOMES = """import ctypes, os, sys, time
+lib = ctypes.CDLL(sys.argv[1])
+while not os.path.exists(sys.argv[2]):
+    lib.target_push(1)
+    time.sleep(0.01)
+os.execv("/bin/sh", ["sh", "-c", "while [ ! -e %s ]; do sleep 0.05; done" % sys.argv[3], "left-alone"])
+"""
 
 
 def agent(t, group=None, *options):
@@ -154,6 +162,27 @@ def _(t):
     expect_none_so_far(t, a)
     new = {key: v for key, v in calls(a).items() if key not in before and v != 600}
     expect([(layer, v) for (_pid, layer), v in new.items()] == [("other", 50)], new)
+    a.end()
+
+
+@test("a job that becomes a program that is left alone is a job no more, and nothing is counted of it")
+def _(t):
+    a = agent(t)
+    go, end = t.path("go"), t.path("end")
+    p = start_in(t, a.group, PYTHON, "-c", BECOMES, LIBTARGET, go, end)
+
+    def jobs():
+        return [job["pid"] for job in json.loads(a.get("/api/v1/jobs")[0])["jobs"]]
+    t.wait_for(lambda: p.pid in jobs(), lambda: "its calls: %r" % calls(a))
+    open(go, "w").close()
+    t.wait_for(lambda: p.pid not in jobs(), lambda: "no job: %r" % jobs())
+    expect_none_so_far(t, a)
+    expect(p.pid not in jobs(), "a job again")
+    counted = {name for name, rows in a.samples().items() for labels, _v in rows
+               if labels.get("pid") == str(p.pid)}
+    expect(not [name for name in counted if name.startswith("eacgm_process_")], counted)
+    open(end, "w").close()
+    expect(p.wait(20) == 0, "its end")
     a.end()
 
 

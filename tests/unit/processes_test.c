@@ -232,6 +232,54 @@ static void test_one_that_runs_on_tells_what_it_used(void **state)
 	assert_int_equal(only_row(h)->cpu_ns, 0);
 }
 
+static void leave_alone(struct heard *h, bool alone)
+{
+	pipeline_leave_alone(h->p, (pid_t)h->pid, alone, 0);
+	pipeline_pass_end(h->p);
+}
+
+static void test_one_left_alone_is_a_job_no_more(void **state)
+{
+	struct heard *h = *state;
+	pipeline_tell_jobs_alone(h->p);
+	met(h);
+	assert_true(pipeline_is_job(h->p, h->pid));
+	assert_int_equal(only_row(h)->end_ns, 0);
+	leave_alone(h, true);
+	uint64_t ended_ns = only_row(h)->end_ns, calls = h->p->calls;
+	assert_int_not_equal(ended_ns, 0);
+	met(h); /* of before its rule was known */
+	assert_false(pipeline_is_job(h->p, h->pid));
+	assert_int_equal(h->p->calls, calls);
+	task(h, REC_EXIT, monotonic_ns() + 1, "true");
+	assert_int_equal(only_row(h)->end_ns, ended_ns);
+}
+
+static void test_one_left_alone_may_be_a_job_again(void **state)
+{
+	struct heard *h = *state;
+	pipeline_tell_jobs_alone(h->p);
+	leave_alone(h, true);
+	met(h);
+	assert_int_equal(h->rows.len, 0);
+	leave_alone(h, false);
+	met(h);
+	assert_int_equal(only_row(h)->end_ns, 0);
+}
+
+static void test_what_one_left_alone_forks_is_no_job(void **state)
+{
+	struct heard *h = *state;
+	uint32_t child = h->pid;
+	pipeline_tell_jobs_alone(h->p);
+	h->pid = (uint32_t)getpid();
+	leave_alone(h, true);
+	h->pid = child;
+	task(h, REC_FORK, monotonic_ns(), "sh");
+	met(h);
+	assert_int_equal(h->rows.len, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +295,10 @@ int main(void)
 			test_what_executes_and_ends_is_not_its_parents_program, begin, end),
 		cmocka_unit_test_setup_teardown(test_one_that_ended_is_no_target, begin, end),
 		cmocka_unit_test_setup_teardown(test_none_is_without_a_name, begin, end),
+		cmocka_unit_test_setup_teardown(test_one_left_alone_is_a_job_no_more, begin, end),
+		cmocka_unit_test_setup_teardown(test_one_left_alone_may_be_a_job_again, begin, end),
+		cmocka_unit_test_setup_teardown(test_what_one_left_alone_forks_is_no_job, begin,
+						end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
