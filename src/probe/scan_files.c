@@ -103,16 +103,20 @@ static const char *const stack_switchers[] = {STACK_COPIER, "libboost_context*.s
 /* Takes a process out of tracing for good, and says why. */
 static void exclude(struct tracer *t, pid_t pid, const char *file, const char *why)
 {
-	char subject[32], reason[320];
-	if (!tracer_exclude(t, pid, EXCLUDED_UNSAFE, EXCLUDED_UNSAFE))
+	char subject[32], reason[480];
+	struct err full;
+	int rc = tracer_exclude(t, pid, EXCLUDED_UNSAFE, EXCLUDED_UNSAFE, &full);
+	/* other links cannot leave a process out: they reach all that map the file */
+	bool all_off = rc < 0 || t->method != ATTACH_SESSION;
+	if (!rc || (rc < 0 && t->switching.off_for_good))
 		return; /* it is out already */
 	t->excluded_any = true;
 	snprintf(subject, sizeof(subject), "process %d", pid);
-	snprintf(reason, sizeof(reason), "not traced since it loaded %.120s: %s%s", file, why,
-		 t->method == ATTACH_SESSION ? "" : "; all probes were taken off");
+	snprintf(reason, sizeof(reason), "not traced since it loaded %.120s: %s%s%s%.120s", file,
+		 why, all_off ? "; all probes were taken off" : "", rc < 0 ? ", since " : "",
+		 rc < 0 ? full.msg : "");
 	tracer_note(t, subject, reason);
-	/* other links cannot leave a process out: they reach all that map the file */
-	if (t->method != ATTACH_SESSION)
+	if (all_off)
 		tracer_all_off(t);
 }
 

@@ -2,6 +2,7 @@
  * Files are in scan.c, what goes on and off meanwhile in switching.c, rings and maps that are read
  * in drain.c. */
 #include <errno.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,7 @@
 #define WAIT_MIN_NS	      20000  /* shorter waits are put together */
 #define WAIT_ROW_NS	      200000 /* shorter ones are only counted */
 #define STALL_ROW_NS	      50000  /* likewise */
+#define SWEEP_NS	      1000000000ULL
 
 /* ---- loading ---- */
 
@@ -434,26 +436,58 @@ void tracer_forget_pid(struct tracer *t, pid_t pid)
 	bpf_map_delete_elem(bpf_map__fd(t->bpf->maps.excluded), &key);
 }
 
-bool tracer_exclude(struct tracer *t, pid_t pid, uint64_t bits, uint64_t of)
+/* Entries of processes whose ends no program saw. True where one was freed. */
+static bool free_ended(int fd)
 {
-	int fd = bpf_map__fd(t->bpf->maps.excluded);
-	uint32_t key = (uint32_t)pid;
-	uint64_t was = 0, is;
-	bpf_map_lookup_elem(fd, &key, &was);
-	is = (was & ~of) | bits;
-	if (is == was ||
-	    (is ? bpf_map_update_elem(fd, &key, &is, BPF_ANY) : bpf_map_delete_elem(fd, &key)))
-		return false;
-	__atomic_add_fetch(&t->bpf->bss->exclusions, 1, __ATOMIC_SEQ_CST);
-	return true;
+	uint32_t key, next;
+	bool more = !bpf_map_get_next_key(fd, NULL, &next), freed = false;
+	while (more) {
+		key = next;
+		more = !bpf_map_get_next_key(fd, &key, &next);
+		if (kill((pid_t)key, 0) && errno == ESRCH)
+			freed |= !bpf_map_delete_elem(fd, &key);
+	}
+	return freed;
 }
 
-void tracer_leave_out(struct tracer *t, pid_t pid, uint32_t layers)
+static int put_exclusion(struct tracer *t, uint32_t key, uint64_t bits)
+{
+	int fd = bpf_map__fd(t->bpf->maps.excluded);
+	int rc = bits ? bpf_map_update_elem(fd, &key, &bits, BPF_ANY)
+		      : bpf_map_delete_elem(fd, &key);
+	uint64_t now_ns = monotonic_ns();
+	if (rc != -E2BIG || (t->swept_ns && now_ns - t->swept_ns < SWEEP_NS))
+		return rc;
+	t->swept_ns = now_ns;
+	return free_ended(fd) ? bpf_map_update_elem(fd, &key, &bits, BPF_ANY) : rc;
+}
+
+int tracer_exclude(struct tracer *t, pid_t pid, uint64_t bits, uint64_t of, struct err *e)
 {
 	uint32_t key = (uint32_t)pid;
-	tracer_exclude(t, pid, layers, EXCLUDED_LAYERS);
+	uint64_t was = 0, is;
+	bpf_map_lookup_elem(bpf_map__fd(t->bpf->maps.excluded), &key, &was);
+	is = (was & ~of) | bits;
+	int rc = is == was ? 0 : put_exclusion(t, key, is);
+	if (rc == -E2BIG)
+		return err_set(e, E2BIG,
+			       "the table of such processes, which has room for %u, is full",
+			       bpf_map__max_entries(t->bpf->maps.excluded));
+	if (rc)
+		return err_set(e, -rc, "the table of such processes: %s", strerror(-rc));
+	if (is == was)
+		return 0;
+	__atomic_add_fetch(&t->bpf->bss->exclusions, 1, __ATOMIC_SEQ_CST);
+	return 1;
+}
+
+int tracer_leave_out(struct tracer *t, pid_t pid, uint32_t layers, struct err *e)
+{
+	uint32_t key = (uint32_t)pid;
+	int rc = tracer_exclude(t, pid, layers, EXCLUDED_LAYERS, e);
 	if (layers == EXCLUDED_LAYERS) /* calls of before need no stacks of it any more */
 		bpf_map_delete_elem(bpf_map__fd(t->bpf->maps.callers), &key);
+	return rc < 0 ? rc : 0;
 }
 
 static void set_flag(bool *flag, bool value)

@@ -121,8 +121,9 @@ void tracer_forget_pid(struct tracer *t, pid_t pid);
 
 /* From here on nothing is recorded of the process's calls of these layers, a bit for each; with all
  * bits nothing of it is traced; 0: all is again. It holds for children that are forked later, and
- * until the process executes another program. With opts.leaves_out alone. */
-void tracer_leave_out(struct tracer *t, pid_t pid, uint32_t layers);
+ * until the process executes another program. With opts.leaves_out alone. Fails where there is no
+ * room for one more such process: all stays as it was. */
+int tracer_leave_out(struct tracer *t, pid_t pid, uint32_t layers, struct err *e);
 
 /* Hooks the dynamic linkers of this host: whatever a target executes later is held when
  * it loads libraries, also where a static program starts it. */

@@ -66,6 +66,7 @@ struct tracer {
 	bool linger;		/* the guard is to outlive us: targets go on running */
 	bool calibrating;	/* task events are our own child's */
 	bool excluded_any;	/* a process was left alone for its safety */
+	uint64_t swept_ns;	/* when the map `excluded` was full and looked through last */
 	uint32_t off_callbacks; /* by tracer_switch_callbacks: bit per enum callback */
 	size_t probes_told;	/* of plan.probes, how many went to on_probe */
 	size_t layouts_told;	/* of plan.layouts, how many are in the BPF map */
@@ -97,9 +98,10 @@ struct tracer {
 	uint64_t files_expected; /* probed before somebody mapped them */
 };
 
-/* tracer.c: of the process's bits in the map `excluded`, those of `of` become these; false where
- * nothing changes, or it has no room. */
-bool tracer_exclude(struct tracer *t, pid_t pid, uint64_t bits, uint64_t of);
+/* tracer.c: of the process's bits in the map `excluded`, those of `of` become these: 1; 0 where
+ * they are already. Fails where the map has no room, also not by entries of processes that have
+ * ended. */
+int tracer_exclude(struct tracer *t, pid_t pid, uint64_t bits, uint64_t of, struct err *e);
 
 /* probing.c: hooks and probes on a file, by its facts. hook: FILE_READ becomes FILE_HOOKED; probe:
  * FILE_HOOKED becomes FILE_PROBED. What does not work is noted. */

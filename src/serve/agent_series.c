@@ -598,6 +598,9 @@ static void write_rules(const struct series_sink *x, struct job_rules *r)
 					       {"trace", leaves_alone ? "false" : "true"}};
 		series_sample(x, labels, LEN(labels), (double)job_rules_count(r, i));
 	}
+	write_number(x, "eacgm_rule_failures_total", FAMILY_COUNTER,
+		     "Processes that were traced against their rule, since there was no room.",
+		     (double)job_rules_failures(r));
 }
 
 void agent_series_write(const struct series_sink *x, const struct agent_view *v)

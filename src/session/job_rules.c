@@ -133,3 +133,19 @@ size_t job_rules_count(struct job_rules *r, size_t rule)
 	pthread_mutex_unlock(&r->lock);
 	return n;
 }
+
+uint64_t job_rules_failed(struct job_rules *r)
+{
+	pthread_mutex_lock(&r->lock);
+	uint64_t n = ++r->failures;
+	pthread_mutex_unlock(&r->lock);
+	return n;
+}
+
+uint64_t job_rules_failures(struct job_rules *r)
+{
+	pthread_mutex_lock(&r->lock);
+	uint64_t n = r->failures;
+	pthread_mutex_unlock(&r->lock);
+	return n;
+}

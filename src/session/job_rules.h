@@ -33,6 +33,7 @@ struct job_rules {
 	struct map64
 		rule_of; /* process -> place in the list + 1; those under no rule are not in it */
 	size_t under[JOB_RULES_MOST]; /* so many processes each */
+	uint64_t failures;	      /* so many are traced against their rule */
 };
 
 void job_rules_init(struct job_rules *r);
@@ -52,9 +53,12 @@ void job_facts_free(struct job_facts *f);
 /* The number of the first rule that fits, from 1; 0: none does. */
 size_t job_rules_match(const struct job_rules *r, const struct job_facts *f);
 
-/* All three from any thread. The process is under this rule from now on, 0: under none. */
+/* All from any thread. The process is under this rule from now on, 0: under none. */
 void job_rules_put(struct job_rules *r, pid_t pid, size_t rule);
 /* The number of the rule that it is under, 0: none. */
 size_t job_rules_of(struct job_rules *r, pid_t pid);
 /* How many processes are under the rule of this number. */
 size_t job_rules_count(struct job_rules *r, size_t rule);
+/* One more is traced against its rule; how many that makes. */
+uint64_t job_rules_failed(struct job_rules *r);
+uint64_t job_rules_failures(struct job_rules *r);

@@ -6,8 +6,14 @@
 static void put(struct session *s, pid_t pid, size_t rule)
 {
 	struct job_rules *r = s->opts->rules;
+	struct err e;
 	job_rules_put(r, pid, rule);
-	tracer_leave_out(s->tracer, pid, rule ? r->list[rule - 1].left_out : 0);
+	if (!tracer_leave_out(s->tracer, pid, rule ? r->list[rule - 1].left_out : 0, &e))
+		return;
+	if (job_rules_failed(r) == 1)
+		session_say(s,
+			    "rules: process %d is traced against its rule, and others may be: %s",
+			    pid, e.msg);
 }
 
 /* What it did before it was known to be left alone may have made it a job. */

@@ -6,8 +6,10 @@ import json
 import os
 import shutil
 import signal
+import time
 
 from agents import Agent, start_in
+from bpf_maps import Map
 from cgroups import make_cgroup
 from harness import (EACGM, LIBTARGET, PYTHON, expect, expect_one_line, main, needs_sessions,
                      target, test)
@@ -183,6 +185,59 @@ def _(t):
     expect(not [name for name in counted if name.startswith("eacgm_process_")], counted)
     open(end, "w").close()
     expect(p.wait(20) == 0, "its end")
+    a.end()
+
+
+@test("a table of rules' processes that is full of ended ones has room for one that runs")
+def _(t):
+    a = agent(t)
+    table = Map(a.p.pid, "excluded")
+    last = int(open("/proc/sys/kernel/pid_max").read())
+    table.fill(range(last + 1, last + 1 + table.room), 1)  # nobody has such a number
+    expect(len(table.keys()) == table.room, "%d entries" % len(table.keys()))
+    some = run(t, a, target("calls"), "threads", "300", "2", "some-layers")
+    expect_calls(t, a, some, other=600)
+    expect(len(table.keys()) < table.room, "%d entries" % len(table.keys()))
+    expect(a.samples()["eacgm_rule_failures_total"] == [({}, 0)], a.said())
+    table.close()
+    a.end()
+
+
+@test("a process whose rule finds no room is traced, counted and said once")
+def _(t):
+    a = agent(t)
+    table = Map(a.p.pid, "excluded")
+    table.freeze()
+    table.close()
+    some = [run(t, a, target("calls"), "threads", "300", "2", "some-layers") for _turn in range(2)]
+    for pid in some:
+        expect_calls(t, a, pid, mylib=600, other=600)
+    t.wait_for(lambda: a.samples()["eacgm_rule_failures_total"][0][1] >= 2, a.said)
+    expect(a.said().count(" is traced against its rule") == 1, a.said())
+    a.end()
+
+
+@test("a job that return probes would harm, and that finds no room, has all probes taken off")
+def _(t):
+    needs_sessions(t)
+    lib = t.path("_greenlet_like.so")
+    shutil.copy(LIBTARGET, lib)
+    a = agent(t)
+    table = Map(a.p.pid, "excluded")
+    table.freeze()
+    table.close()
+    end = t.path("end")
+    other = start_in(t, a.group, target("calls"), "until", end, "1", "20")
+    t.wait_for(lambda: calls(a, other.pid), "calls")
+    run(t, a, target("late"), lib, "5", "target_nop")
+
+    def rests():
+        before = calls(a, other.pid)
+        time.sleep(1)
+        return calls(a, other.pid) == before
+    t.wait_for(rests, "no call any more")
+    open(end, "w").close()
+    other.wait(20)
     a.end()
 
 
