@@ -5,7 +5,7 @@
  * debugger interface of <link.h>). A target that comes by with a file that was not looked into
  * yet is held until user space has attached the probes; one whose files are all known goes on at
  * once, but where calls carry stacks: it is held until those can be walked; and where there are
- * rules: until it is known which it is under.
+ * rules: until it is known which it is under, once for each program.
  *
  * What a process is held is bounded, each time and in sum: while its turn has not come by
  * HOLD_MOST_NS, and by much less where another process keeps user space busy; longer only while
@@ -34,6 +34,7 @@ struct hold_account {
 	__u32 tells; /* in this second */
 	__u32 timeouts;
 	__u32 awaited; /* of the mappings that were told last */
+	__u32 ruled;   /* its rule is known: a hold of its program's was answered */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -141,9 +142,10 @@ static __always_inline void hold_for_maps(struct pt_regs *ctx, struct hold_accou
 		a->held_ns += bpf_ktime_get_ns() - h->begin_ns;
 	if (answered && granted_ns[h->sequence & (ANSWER_SLOTS - 1)] == HOLD_REFUSED)
 		count_loss(LOSS_LATE_ATTACH);
-	if (answered)
+	if (answered) {
 		a->timeouts = 0;
-	else if (!closing)
+		a->ruled = true; /* what came before in the ring was dealt with: its exec */
+	} else if (!closing)
 		back_off(a);
 }
 
@@ -154,7 +156,7 @@ static __always_inline __u64 look_at_task(struct hold_account *a, struct task_ho
 	if (!is_news(a, &t->mappings))
 		return 0;
 	__u8 known = how_known(&t->mappings);
-	bool awaits = t->mappings.awaited > a->awaited;
+	bool awaits = t->mappings.awaited > a->awaited || (t->mappings.ruled && !a->ruled);
 	a->awaited = t->mappings.awaited;
 	__u64 most_ns = known == TASK_UNKNOWN || awaits ? allowance_ns(a, bpf_ktime_get_ns()) : 0;
 	if (most_ns)

@@ -24,6 +24,7 @@ struct mappings {
 	__u32 unknown; /* mappings of files that were not looked into */
 	__u32 walked;
 	__u32 awaited; /* mappings of files that are KNOWN_AWAITED */
+	bool ruled;    /* some are of files that are KNOWN_RULED */
 	bool several;  /* of more than one file */
 };
 
@@ -43,6 +44,8 @@ static __always_inline void look_at_mapping(struct vm_area_struct *vma, struct m
 		m->unknown++;
 	else if (*known == KNOWN_AWAITED)
 		m->awaited++;
+	else if (*known == KNOWN_RULED)
+		m->ruled = true;
 	if (!m->first_inode)
 		m->first_inode = key.inode;
 	else if (m->first_inode != key.inode)
@@ -60,7 +63,7 @@ __noinline int look_at_mappings(struct mappings *m)
 	m->hash = walks_mappings;
 	m->first_inode = 0;
 	m->unknown = m->walked = m->awaited = 0;
-	m->several = false;
+	m->ruled = m->several = false;
 	if (!walks_mappings)
 		return 0;
 	if (bpf_iter_task_vma_new(&it, (struct task_struct *)bpf_get_current_task_btf(), 0))

@@ -241,8 +241,9 @@ struct known_file {
 enum known_as {
 	KNOWN_FILE = 1,
 	KNOWN_AWAITED, /* who maps it is held until user space has answered: calls of it carry
-			* stacks, which are to be whole from the first one on, or rules say of whom
-			* they are recorded */
+			* stacks, which are to be whole from the first one on */
+	KNOWN_RULED,   /* who maps it is held until user space has answered since the program began:
+			* rules say of whom its calls are recorded */
 };
 
 /* In the place of a time until which a task is held on. */

@@ -191,8 +191,8 @@ void scan_tell_known(struct tracer *t, struct probed_file *f)
 	if (f->known || f->fd < 0 || f->unguarded || f->unreadable || f->facts.hides_unwinder ||
 	    switches_stacks(f->path) || is_probed_inside(f))
 		return;
-	bool awaited = has_stacks(f) || (t->opts.leaves_out && f->groups.len);
-	uint8_t how = awaited ? KNOWN_AWAITED : KNOWN_FILE;
+	bool ruled = t->opts.leaves_out && f->groups.len;
+	uint8_t how = has_stacks(f) ? KNOWN_AWAITED : ruled ? KNOWN_RULED : KNOWN_FILE;
 	f->known = !bpf_map_update_elem(bpf_map__fd(t->bpf->maps.known_files), &key, &how, BPF_ANY);
 }
 

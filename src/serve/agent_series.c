@@ -561,6 +561,11 @@ static void write_own(const struct series_sink *x, const struct agent_view *v)
 		     "CPUs that probes took of the jobs, smoothed over ten seconds.", s->probe_cpu);
 	write_number(x, "eacgm_job_cpu_cores", FAMILY_GAUGE,
 		     "CPUs that traced processes used, likewise.", s->job_cpu);
+	write_number(x, "eacgm_holds_total", FAMILY_COUNTER,
+		     "How often a process that loads libraries, or raises, was held for probes.",
+		     (double)s->holds);
+	write_number(x, "eacgm_held_seconds_total", FAMILY_COUNTER,
+		     "How long they were held, in sum.", (double)s->held_ns / 1e9);
 	write_number(x, "eacgm_lost_events_total", FAMILY_COUNTER,
 		     "Events that found no room and were not seen.", (double)s->lost);
 	write_number(x, "eacgm_unjudged_events_total", FAMILY_COUNTER,

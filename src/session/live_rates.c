@@ -172,6 +172,8 @@ static void end_cost(struct live_rates *r, const struct session_view *v, uint64_
 	s->own_rss_bytes = own_rss_bytes();
 	smooth(&s->probe_cpu, (double)(v->running_cost_ns - r->probes_ns) / 1e9 / seconds);
 	r->probes_ns = v->running_cost_ns;
+	s->holds = v->holds;
+	s->held_ns = v->held_ns;
 	double job_cpu = 0;
 	for (size_t i = 0; i < r->cpus.len; i++) {
 		struct process_cpu *c = &r->cpus.data[i];

@@ -130,6 +130,8 @@ struct live_state {
 	double probe_cpu; /* cores: what the probes took of them */
 	double own_cpu;	  /* cores: eacgm's */
 	double own_rss_bytes;
+	uint64_t holds;	     /* how often tasks were held so far */
+	uint64_t held_ns;    /* and how long in sum */
 	uint64_t lost;	     /* events that nobody saw */
 	uint64_t overruns;   /* that were not judged */
 	uint64_t unjudged;   /* windows that were not: they lack such events */

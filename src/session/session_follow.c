@@ -88,6 +88,10 @@ static void look_at_cost(struct session *s)
 	own_cost_look(&s->clock.cost, session_cpu_ns(s));
 	session_running_cost(s, spent, &cost);
 	atomic_store(&s->running_cost_ns, (uint64_t)cost.sum_ns);
+	struct tracer_holds holds;
+	tracer_holds(s->tracer, &holds);
+	atomic_store(&s->holds, holds.count);
+	atomic_store(&s->held_ns, holds.held_ns);
 }
 
 static void tick_collectors(struct session *s, unsigned tick, uint64_t now_ns)

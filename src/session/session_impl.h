@@ -168,6 +168,7 @@ struct session {
 	struct call_costs call_costs;
 	struct err call_costs_error;	  /* why they are not known */
 	_Atomic uint64_t running_cost_ns; /* so far: running_cost.h */
+	_Atomic uint64_t holds, held_ns;  /* so far: tracer_holds */
 	_Atomic uint64_t held_until_ns;	  /* what a budget has on is to stay so: session_live.h */
 	_Atomic uint64_t raised_until_ns; /* what it has in bursts is to be on: likewise */
 	_Atomic uint64_t raised_ns;	  /* when that was so last: likewise */

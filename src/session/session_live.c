@@ -19,7 +19,7 @@ struct live {
 	struct feed *feed;
 	unsigned reader; /* of the feed */
 	struct pipeline *pipeline;
-	const _Atomic uint64_t *running_cost_ns;
+	const _Atomic uint64_t *running_cost_ns, *holds, *held_ns;
 	_Atomic uint64_t *held_until_ns, *raised_until_ns;
 	const _Atomic uint64_t *raised_ns;
 	uint64_t late_ns;
@@ -47,6 +47,8 @@ static void *look(void *arg)
 		view.batch = b;
 		view.upto_ns = b->upto_ns > l->late_ns ? b->upto_ns - l->late_ns : 0;
 		view.running_cost_ns = atomic_load(l->running_cost_ns);
+		view.holds = atomic_load(l->holds);
+		view.held_ns = atomic_load(l->held_ns);
 		view.overruns = feed_overruns(l->feed, l->reader);
 		l->who->batch(l->who->ctx, &view);
 		session_names_forget(&names, b);
@@ -65,6 +67,8 @@ static int start(struct session *s, const struct session_live *who, struct err *
 	l->who = who;
 	l->pipeline = s->pipeline;
 	l->running_cost_ns = &s->running_cost_ns;
+	l->holds = &s->holds;
+	l->held_ns = &s->held_ns;
 	if (session_has_budget(s)) {
 		l->held_until_ns = &s->held_until_ns;
 		l->raised_until_ns = &s->raised_until_ns;

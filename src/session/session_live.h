@@ -14,6 +14,7 @@ struct session_view {
 	const struct detect_names *names;
 	uint64_t upto_ns;	  /* what ended before has come; 0 = not known */
 	uint64_t running_cost_ns; /* what probes took of the job's processor time so far */
+	uint64_t holds, held_ns;  /* how often and how long tasks were held so far */
 	uint64_t overruns;	  /* events that were left out so far */
 	/* Until then, of CLOCK_MONOTONIC, what a budget has on is to stay so, but for BUDGET_HELD;
 	 * NULL: there is no budget. */

@@ -11,7 +11,7 @@ import time
 from agents import Agent, start_in
 from bpf_maps import Map
 from cgroups import make_cgroup
-from harness import (EACGM, LIBTARGET, PYTHON, expect, expect_one_line, main, needs_sessions,
+from harness import (EACGM, LIBTARGET, PYTHON, expect, expect_one_line, main, needs_sessions, skip,
                      target, test)
 
 CATALOG = """catalog: 1
@@ -56,6 +56,12 @@ while not os.path.exists(sys.argv[2]):
     lib.target_push(1)
     time.sleep(0.01)
 os.execv("/bin/sh", ["sh", "-c", "while [ ! -e %s ]; do sleep 0.05; done" % sys.argv[3], "left-alone"])
+"""
+# One that loads libraries one after another, and calls the last.
+LOADS = """import ctypes, sys
+for path in sys.argv[1:]:
+    lib = ctypes.CDLL(path)
+lib.target_push(1)
 """
 
 
@@ -185,6 +191,39 @@ def _(t):
     expect(not [name for name in counted if name.startswith("eacgm_process_")], counted)
     open(end, "w").close()
     expect(p.wait(20) == 0, "its end")
+    a.end()
+
+
+@test("a job is held once for its rule, not for each library with probes that it loads")
+def _(t):
+    if tuple(int(n) for n in os.uname().release.split(".")[:2]) < (6, 7):
+        skip("before Linux 6.7 programs cannot see what a process has mapped")
+    a = agent(t)
+    libs = []
+    for i in range(6):
+        os.mkdir(t.path("lib%d" % i))
+        libs.append(t.path("lib%d/libtarget.so" % i))
+        shutil.copy(LIBTARGET, libs[-1])
+
+    def holds():
+        return a.samples()["eacgm_holds_total"][0][1]
+
+    def load():
+        pid = run(t, a, PYTHON, "-c", LOADS, *libs)
+        expect_calls(t, a, pid, mylib=1)
+
+    def rested():
+        before = holds()
+        time.sleep(2)  # longer than the figure is old
+        return holds() == before
+    load()  # files are new: it is held for them
+    t.wait_for(rested, "holds to be told")
+    before = holds()
+    for _turn in range(4):
+        load()
+    t.wait_for(lambda: holds() >= before + 4, lambda: "%d holds" % (holds() - before))
+    t.wait_for(rested, "holds to be told")
+    expect(holds() < before + 2 * 4, "%d holds of 4 jobs" % (holds() - before))
     a.end()
 
 
