@@ -571,9 +571,11 @@ static void write_own(const struct series_sink *x, const struct agent_view *v)
 	write_number(x, "eacgm_unjudged_events_total", FAMILY_COUNTER,
 		     "Events that were not judged, since judging was too slow.",
 		     (double)s->overruns);
-	write_number(x, "eacgm_left_out_total", FAMILY_COUNTER,
-		     "Functions, processes and counters that found no room among these metrics.",
-		     (double)v->series->left_out);
+	write_number(
+		x, "eacgm_left_out_total", FAMILY_COUNTER,
+		"Functions, processes, counters and collectives that found no room among these "
+		"metrics.",
+		(double)(v->series->left_out + v->series->collectives.left_out));
 	if (v->freezes) {
 		write_number(x, "eacgm_freezes_total", FAMILY_COUNTER,
 			     "Recordings of the moments before something happened.",

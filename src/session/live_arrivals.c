@@ -11,6 +11,7 @@ struct entered {
 
 struct live_rank {
 	uint32_t pid;
+	int32_t size; /* of its communicator, 0 unknown */
 	bool gone;
 	uint64_t hash, handle, start_ns;
 	struct entered *ring; /* NULL: it entered nothing so far */
@@ -44,6 +45,7 @@ void live_arrivals_comm(struct live_arrivals *a, const struct m_comm *row)
 	}
 	map64_set(&a->rank_of, key_of(row->pid, row->handle), a->ranks.len);
 	*vec_push(&a->ranks) = (struct live_rank){.pid = row->pid,
+						  .size = row->size,
 						  .hash = row->hash,
 						  .handle = row->handle,
 						  .start_ns = row->start_ns};
@@ -90,11 +92,13 @@ static struct entered *entered_of(const struct live_rank *r, uint64_t sequence)
 	return &r->ring[sequence % ARRIVALS_WINDOW];
 }
 
-/* Whether all ranks of it, two at least, have entered that one, and when the last did. */
+/* Whether all ranks of it that can be here, two at least, have entered that one, and when the last
+ * did. */
 static bool all_entered(const struct live_arrivals *a, uint64_t hash, uint64_t sequence,
 			uint64_t *ret_last_ns)
 {
-	size_t n = 0;
+	size_t n = 0, size = 0;
+	uint64_t made_ns = 0;
 	*ret_last_ns = 0;
 	for (size_t i = 0; i < a->ranks.len; i++) {
 		const struct live_rank *r = &a->ranks.data[i];
@@ -104,9 +108,12 @@ static bool all_entered(const struct live_arrivals *a, uint64_t hash, uint64_t s
 			return false;
 		uint64_t start_ns = entered_of(r, sequence)->start_ns;
 		*ret_last_ns = start_ns > *ret_last_ns ? start_ns : *ret_last_ns;
+		made_ns = r->start_ns > made_ns ? r->start_ns : made_ns;
+		size = r->size > 0 ? (size_t)r->size : size;
 		n++;
 	}
-	return n > 1;
+	bool complete = size && n >= size;
+	return n > 1 && (complete || *ret_last_ns > made_ns + ARRIVALS_TOLD_NS);
 }
 
 static bool is_left_out(const struct live_arrivals *a, uint64_t hash)

@@ -2,7 +2,10 @@
  * of the ranks that this session sees. Ranks of one communicator are those with its hash, and enter
  * the same collectives in the same order: the n-th of one is the n-th of another. So it takes
  * communicators whose making was seen, and each call of them: once a budget leaves some out nothing
- * is compared any more. Entering is the host's call; knows nothing of GPUs.
+ * is compared any more. Ranks are told one after another: until as many are known as the
+ * communicator has, those of other hosts among them, nothing is compared that was entered within
+ * ARRIVALS_TOLD_NS of the making of the last that is known. Entering is the host's call; knows
+ * nothing of GPUs.
  *
  * Not for several threads: the host locks it. */
 #pragma once
@@ -17,6 +20,7 @@
 #define ARRIVALS_RANKS	  256  /* of all communicators; those of more ranks are not compared */
 #define ARRIVALS_LEFT_OUT 4096 /* of these; when there are more nothing is compared any more */
 #define ARRIVALS_WINDOW	  256  /* collectives that ranks may be apart */
+#define ARRIVALS_TOLD_NS  5000000000ULL /* by then all ranks of this host are known */
 
 struct live_rank;
 

@@ -10,7 +10,8 @@
 #include "session/live_names.h"
 #include "session/live_series.h"
 
-#define RECENT 16384
+#define RECENT	16384
+#define NO_ROOM SIZE_MAX
 
 struct live_collective_probe {
 	bool known, between_ranks;
@@ -109,7 +110,7 @@ static bool find_nameless(struct live_collectives *k, const struct live_collecti
 	return true;
 }
 
-/* The place of a row like that. */
+/* The place of a row like that, or NO_ROOM. */
 static size_t place_of(struct live_collectives *k, const struct live_collective *of)
 {
 	uint64_t at, n = 0;
@@ -121,6 +122,10 @@ static size_t place_of(struct live_collectives *k, const struct live_collective 
 		return place_of(k,
 				&(struct live_collective){
 					.pid = of->pid, .other = true, .rank = -1, .op = of->op});
+	if (k->rows.len >= COLLECTIVES_ALL + COLLECTIVES_OTHERS) {
+		k->left_out++;
+		return NO_ROOM;
+	}
 	struct live_collective *r = vec_push(&k->rows);
 	*r = *of;
 	r->number = ++k->numbers;
@@ -157,7 +162,7 @@ static size_t place_of_call(struct live_collectives *k, const struct session_vie
 	}
 	*ret_size = of.size;
 	at = place_of(k, &of);
-	if (!changes)
+	if (!changes && at != NO_ROOM)
 		map64_set(&k->recent, key, at);
 	return at;
 }
@@ -183,7 +188,11 @@ static void take_call(struct live_collectives *k, const struct session_view *v,
 		return;
 	int32_t size;
 	size_t at = place_of_call(k, v, thread->pid, p, c, &size);
+	if (at == NO_ROOM)
+		return;
 	struct live_collective *r = &k->rows.data[at];
+	if (c->start_ns > r->end_ns)
+		r->end_ns = 0; /* another lies where it was */
 	uint64_t bytes =
 		collective_total_bytes((enum collective_op)r->op, arg_of(c, p->bytes_arg), size);
 	r->calls++;
@@ -218,6 +227,19 @@ static bool has_ended(const struct live_series *s, uint32_t pid)
 	return !p || p->end_ns;
 }
 
+static void end_rows(struct live_collectives *k, const struct m_comm *comm)
+{
+	for (size_t i = 0; i < k->rows.len; i++) {
+		struct live_collective *r = &k->rows.data[i];
+		bool same = r->hash ? r->hash == comm->hash : r->handle == comm->handle;
+		if (r->pid != comm->pid || r->rank != comm->rank || r->other || !same)
+			continue;
+		r->end_ns = comm->end_ns;
+		if (!k->first_end_ns || r->end_ns < k->first_end_ns)
+			k->first_end_ns = r->end_ns;
+	}
+}
+
 /* Before the calls of a batch those that there are now, after them those that are gone. */
 static void take_comms(struct live_collectives *k, const struct session_view *v, bool before,
 		       const struct live_series *s)
@@ -226,6 +248,9 @@ static void take_comms(struct live_collectives *k, const struct session_view *v,
 	for (size_t i = 0; i < b->comms.len; i++)
 		if (before == !b->comms.data[i].end_ns)
 			live_arrivals_comm(&k->arrivals, &b->comms.data[i]);
+	for (size_t i = 0; !before && i < b->comms.len; i++)
+		if (b->comms.data[i].end_ns)
+			end_rows(k, &b->comms.data[i]);
 	for (size_t i = 0; !before && i < b->comms.len; i++)
 		if (has_ended(s, b->comms.data[i].pid))
 			live_arrivals_process_ended(&k->arrivals, b->comms.data[i].pid);
@@ -248,14 +273,28 @@ void live_collectives_batch(struct live_collectives *k, const struct session_vie
 	for (size_t i = 0; i < v->batch->calls.len; i++)
 		take_call(k, v, s, &v->batch->calls.data[i]);
 	take_comms(k, v, false, s);
+	if (k->first_end_ns && k->first_end_ns + SERIES_OLD_NS < s->now_ns)
+		live_collectives_forget(k, s);
+}
+
+static bool is_kept(const struct live_series *s, const struct live_collective *r)
+{
+	return live_series_process(s, r->pid) &&
+	       (!r->end_ns || r->end_ns + SERIES_OLD_NS >= s->now_ns);
 }
 
 void live_collectives_forget(struct live_collectives *k, const struct live_series *s)
 {
 	size_t kept = 0;
-	for (size_t i = 0; i < k->rows.len; i++)
-		if (live_series_process(s, k->rows.data[i].pid))
-			k->rows.data[kept++] = k->rows.data[i];
+	k->first_end_ns = 0;
+	for (size_t i = 0; i < k->rows.len; i++) {
+		const struct live_collective r = k->rows.data[i];
+		if (!is_kept(s, &r))
+			continue;
+		if (r.end_ns && (!k->first_end_ns || r.end_ns < k->first_end_ns))
+			k->first_end_ns = r.end_ns;
+		k->rows.data[kept++] = r;
+	}
 	if (kept == k->rows.len)
 		return;
 	k->rows.len = kept;

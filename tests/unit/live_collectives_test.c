@@ -214,6 +214,7 @@ static void rank(struct live_arrivals *a, uint32_t pid, uint64_t hash, uint64_t 
 {
 	live_arrivals_comm(a, &(struct m_comm){.pid = pid,
 					       .handle = 0xabc,
+					       .size = 2,
 					       .hash = hash,
 					       .start_ns = start_ns,
 					       .end_ns = end_ns});
@@ -309,6 +310,36 @@ static void many_communicators_are_others(void **unused)
 	    true);
 }
 
+/* Of each process one, as long as there is room for these. */
+static void others_have_a_bound(void **unused)
+{
+	(void)unused;
+	enum { ROOM = COLLECTIVES_ALL + COLLECTIVES_OTHERS, MORE = 5 };
+	for (uint32_t i = 0; i < ROOM + MORE; i++) {
+		process(1000 + i, 0);
+		call(1000 + i, ALL_REDUCE, WORLD, 100);
+	}
+	pass();
+	assert_int_equal(s.collectives.rows.len, ROOM);
+	assert_int_equal(s.collectives.left_out, MORE);
+}
+
+static void a_communicator_that_has_ended_goes(void **unused)
+{
+	(void)unused;
+	for (uint32_t i = 0; i < 2; i++) {
+		comm(7, WORLD + i, 0xabc + i, 0, 2, 0);
+		call(7, ALL_REDUCE, WORLD + i, 1000);
+	}
+	pass();
+	comm(7, WORLD, 0xabc, 0, 2, AT + SECOND);
+	pass_at(AT + SECOND);
+	has("eacgm_collective_calls" OF("7", "0xabc", "0", "2", "all_reduce") "1\n", true);
+	pass_at(AT + 2 * SECOND + SERIES_OLD_NS);
+	has("0xabc", false);
+	has("eacgm_collective_calls" OF("7", "0xabd", "0", "2", "all_reduce") "1\n", true);
+}
+
 static void what_has_ended_goes(void **unused)
 {
 	(void)unused;
@@ -382,6 +413,39 @@ static void ranks_come_before_the_last(void **unused)
 	has("compared_total{pid=\"7\",comm=\"python3\",communicator=\"handle", false);
 }
 
+/* Of a host's ranks the communicator of the last may be told when others have called. */
+static void a_rank_that_is_told_late_is_waited_for(void **unused)
+{
+	(void)unused;
+	for (uint32_t i = 0; i < 2; i++) {
+		process(8 + i, 0);
+		comm(7 + i, WORLD + i, 0xabc, (int32_t)i, 3, 0);
+		enter(7 + i, WORLD + i, 0, 10 * i);
+	}
+	pass();
+	has("compared_total{", false);
+	comm(9, WORLD + 2, 0xabc, 2, 3, 0);
+	enter(9, WORLD + 2, 0, 70);
+	pass();
+	has(AHEAD("7", "0") "0.07\n", true);
+	has(AHEAD("8", "1") "0.06\n", true);
+	has(AHEAD("9", "2") "0\n", true);
+}
+
+static void ranks_on_other_hosts_are_not_waited_for_long(void **unused)
+{
+	(void)unused;
+	process(8, 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		comm(7 + i, WORLD + i, 0xabc, (int32_t)i, 3, 0);
+		enter(7 + i, WORLD + i, 0, i);
+		enter(7 + i, WORLD + i, 1, ARRIVALS_TOLD_NS / 1000 / US + 40 * i);
+	}
+	pass();
+	has(COMPARED("7", "0") "1\n", true);
+	has(AHEAD("7", "0") "0.04\n", true);
+}
+
 /* What it entered others may come to. */
 static void a_rank_that_has_left_counts_until_all_have(void **unused)
 {
@@ -448,8 +512,12 @@ int main(void)
 		TEST(the_end_of_another_at_its_handle),
 		TEST(a_communicator_of_more_ranks_than_there_is_room_for),
 		TEST(many_communicators_are_others),
+		TEST(others_have_a_bound),
+		TEST(a_communicator_that_has_ended_goes),
 		TEST(what_has_ended_goes),
 		TEST(ranks_come_before_the_last),
+		TEST(a_rank_that_is_told_late_is_waited_for),
+		TEST(ranks_on_other_hosts_are_not_waited_for_long),
 		TEST(a_rank_that_has_left_counts_until_all_have),
 		TEST(ranks_that_are_too_far_apart_are_not_compared),
 		TEST(calls_that_a_budget_left_out_end_it),
