@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analyze/collectives.h"
 #include "base/entity.h"
 
 #define ENTITY_BYTES 192
@@ -225,6 +226,47 @@ static void take_collective(struct store_rollup *r, const struct live_series *s,
 	to->of.ahead_ns -= before->ahead_ns;
 }
 
+static int compare_bytes(const void *a, const void *b)
+{
+	const struct store_collective *x = a, *y = b;
+	return x->of.bytes > y->of.bytes ? -1 : x->of.bytes < y->of.bytes;
+}
+
+static void add_collective(struct live_collective *to, const struct live_collective *c)
+{
+	to->calls += c->calls;
+	to->bytes += c->bytes;
+	to->bus_bytes += c->bus_bytes;
+	to->ns += c->ns;
+	to->compared += c->compared;
+	to->ahead_ns += c->ahead_ns;
+}
+
+/* Of each operation one row, of no process. */
+static void sum_other_collectives(struct store_rollup *r)
+{
+	struct store_batch *b = &r->now;
+	const size_t most = STORE_COLLECTIVES - COLLECTIVE_OPS;
+	struct live_collective all[COLLECTIVE_OPS] = {0};
+	if (b->collectives.len <= STORE_COLLECTIVES)
+		return;
+	qsort(b->collectives.data, b->collectives.len, sizeof(*b->collectives.data), compare_bytes);
+	for (size_t i = most; i < b->collectives.len; i++) {
+		const struct live_collective *c = &b->collectives.data[i].of;
+		add_collective(&all[c->op], c);
+		r->left_out++;
+	}
+	b->collectives.len = most;
+	for (uint8_t op = 0; op < COLLECTIVE_OPS; op++) {
+		struct live_collective *other = &all[op];
+		other->other = true;
+		other->rank = -1;
+		other->op = op;
+		if (other->calls || other->compared)
+			*vec_push(&b->collectives) = (struct store_collective){.of = *other};
+	}
+}
+
 /* Those since the last batch. */
 static void take_collectives(struct store_rollup *r, const struct live_series *s, int64_t offset_ns)
 {
@@ -247,6 +289,7 @@ static void take_collectives(struct store_rollup *r, const struct live_series *s
 	r->passed.data = next.passed.data;
 	r->passed.len = next.passed.len;
 	r->passed.cap = next.passed.cap;
+	sum_other_collectives(r);
 }
 
 /* ---- processes ---- */

@@ -10,14 +10,15 @@
 #include "session/live_series.h"
 #include "session/live_state.h"
 
-#define STORE_COUNTERS	2048 /* in a batch, each */
-#define STORE_PROCESSES 1024
-#define STORE_FUNCTIONS 512 /* with most time; the others are summed as "(other)" */
-#define STORE_EVENTS	256
-#define STORE_INCIDENTS 256
-#define STORE_FRAMES	16384 /* of call trees */
-#define STORE_OTHER	"(other)"
-#define STORE_TOLD_S	60 /* a process that stays as it is is told so often */
+#define STORE_COUNTERS	  2048 /* in a batch, each */
+#define STORE_PROCESSES	  1024
+#define STORE_FUNCTIONS	  512 /* with most time; the others are summed as "(other)" */
+#define STORE_EVENTS	  256
+#define STORE_INCIDENTS	  256
+#define STORE_FRAMES	  16384 /* of call trees */
+#define STORE_COLLECTIVES 512	/* of most bytes; the others are summed by operation, likewise */
+#define STORE_OTHER	  "(other)"
+#define STORE_TOLD_S	  60 /* a process that stays as it is is told so often */
 
 /* Whose it is; pid 0: nobody's. Times are of CLOCK_REALTIME from here on. */
 struct store_owner {

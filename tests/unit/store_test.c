@@ -365,6 +365,29 @@ static void collectives_go_by_their_age(void **unused)
 	assert_int_equal(ask("SELECT count(*) FROM collectives_60s"), 0);
 }
 
+static void many_collectives_are_others(void **unused)
+{
+	enum { MORE = 100, ROWS = STORE_COLLECTIVES + MORE };
+	uint64_t sum = 0;
+	(void)unused;
+	open_store();
+	job(7);
+	for (uint32_t i = 0; i < ROWS; i++) {
+		struct live_collective *c = collective(7, 1 + i, 4);
+		c->calls = 1;
+		c->bytes = 1000 + i;
+		sum += c->bytes;
+	}
+	write_at(TIME_S);
+	assert_true(ask("SELECT count(*) FROM v_collectives") <= STORE_COLLECTIVES);
+	assert_int_equal(ask("SELECT sum(calls) FROM v_collectives"), ROWS);
+	assert_int_equal(ask("SELECT sum(bytes) FROM v_collectives"), sum);
+	assert_true(ask("SELECT calls > 100 AND pid IS NULL AND rank IS NULL FROM v_collectives"
+			" WHERE communicator = '(other)'"));
+	assert_int_equal(ask("SELECT max(bytes) FROM v_collectives WHERE pid = 7"),
+			 1000 + ROWS - 1);
+}
+
 static void many_functions_are_others(void **unused)
 {
 	char name[32];
@@ -956,6 +979,7 @@ int main(void)
 		TEST(one_without_beside_goes_on),
 		TEST(collectives_are_added_up_by_minutes),
 		TEST(collectives_go_by_their_age),
+		TEST(many_collectives_are_others),
 		TEST(one_without_bytes_goes_on),
 		TEST(a_step_is_all_or_nothing),
 		TEST(a_newer_one_is_refused),
