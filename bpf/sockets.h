@@ -100,14 +100,22 @@ struct {
 /* Of an owner: it is who listens there; who has accepted the connection was not seen yet. */
 #define OWNER_LISTENS 0x80000000U
 
-/* Where targets listen. An entry is replaced when the port is listened at again. */
+/* A listener that several processes have is the first one's, as long as that one was seen to have
+ * it in so long: each process is asked once a second. */
+#define LISTENER_KEPT_NS 5000000000ULL
+
+/* Where targets listen. An entry is replaced when that is listened at again. */
 struct socket_port {
 	__u32 netns;
-	__u32 port;
+	__u16 port;
+	__u16 family;
+	__u8 address[16]; /* of IPv4 the first four; zeros: any */
 };
 struct listener {
-	__u32 tgid;
-	__u32 flags; /* enum socket_flags */
+	__u32 tgid;    /* 0 = of no target */
+	__u32 flags;   /* enum socket_flags */
+	__u64 socket;  /* address of the struct sock */
+	__u64 seen_ns; /* when the process listened, or was seen to have it */
 	char thread[16];
 };
 struct {
@@ -185,18 +193,34 @@ static __always_inline bool is_connected(__u8 state)
 	       state != TCP_LISTEN && state != TCP_NEW_SYN_RECV;
 }
 
-static __always_inline struct socket_port port_of(struct sock *sk)
+static __always_inline void port_of(struct socket_port *ret, struct sock *sk)
 {
-	return (struct socket_port){
-		.netns = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum),
-		.port = BPF_CORE_READ(sk, __sk_common.skc_num),
-	};
+	__builtin_memset(ret, 0, sizeof(*ret));
+	ret->netns = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
+	ret->port = BPF_CORE_READ(sk, __sk_common.skc_num);
+	ret->family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	if (ret->family == AF_INET6)
+		BPF_CORE_READ_INTO(&ret->address, sk, __sk_common.skc_v6_rcv_saddr.in6_u.u6_addr8);
+	else
+		BPF_CORE_READ_INTO((__u32 *)ret->address, sk, __sk_common.skc_rcv_saddr);
+}
+
+/* Who listens where the connection was accepted: at its address, or at any. */
+static __always_inline struct listener *listener_of(struct sock *sk)
+{
+	struct socket_port port;
+	port_of(&port, sk);
+	struct listener *l = bpf_map_lookup_elem(&listeners, &port);
+	if (!l) {
+		__builtin_memset(port.address, 0, sizeof(port.address));
+		l = bpf_map_lookup_elem(&listeners, &port);
+	}
+	return l && l->tgid ? l : NULL;
 }
 
 static __always_inline __u32 flags_of_accepted(struct sock *sk)
 {
-	struct socket_port port = port_of(sk);
-	struct listener *l = bpf_map_lookup_elem(&listeners, &port);
+	struct listener *l = listener_of(sk);
 	return l ? l->flags : 0;
 }
 
@@ -204,8 +228,20 @@ static __always_inline __u32 flags_of_accepted(struct sock *sk)
  * fork. */
 static __always_inline void know_listener(struct task_struct *task, struct sock *sk)
 {
-	struct socket_port port = port_of(sk);
-	struct listener known = {.tgid = BPF_CORE_READ(task, tgid), .flags = flags_of_accepted(sk)};
+	struct socket_port port;
+	struct listener known = {.tgid = BPF_CORE_READ(task, tgid),
+				 .socket = (__u64)sk,
+				 .seen_ns = bpf_ktime_get_ns()};
+	port_of(&port, sk);
+	struct listener *l = bpf_map_lookup_elem(&listeners, &port);
+	if (l && l->tgid == known.tgid && l->socket == known.socket) {
+		l->seen_ns = known.seen_ns;
+		return;
+	}
+	if (l && l->tgid && known.seen_ns - l->seen_ns < LISTENER_KEPT_NS)
+		return;
+	if (l && l->socket == known.socket)
+		known.flags = l->flags;
 	BPF_CORE_READ_STR_INTO(&known.thread, task, comm);
 	bpf_map_update_elem(&listeners, &port, &known, BPF_ANY);
 }
@@ -260,8 +296,7 @@ static __always_inline void own_connecting(struct sock *sk)
  * that of who listens, until it is seen in another process. */
 static __always_inline void own_accepted(struct sock *sk)
 {
-	struct socket_port port = port_of(sk);
-	struct listener *l = bpf_map_lookup_elem(&listeners, &port);
+	struct listener *l = listener_of(sk);
 	__u64 key = (__u64)sk;
 	if (!l)
 		return;
@@ -272,10 +307,15 @@ static __always_inline void own_accepted(struct sock *sk)
 
 static __always_inline void keep_port(struct sock *sk)
 {
-	struct socket_port port = port_of(sk);
-	struct listener l = {.tgid = bpf_get_current_pid_tgid() >> 32};
-	if (!is_target(l.tgid)) {
-		bpf_map_delete_elem(&listeners, &port); /* it was a target's before */
+	struct socket_port port;
+	struct listener l = {.tgid = bpf_get_current_pid_tgid() >> 32,
+			     .socket = (__u64)sk,
+			     .seen_ns = bpf_ktime_get_ns()};
+	port_of(&port, sk);
+	if (!is_target(l.tgid)) { /* a target's before; what is accepted there is at any no more */
+		l.tgid = 0;
+		if (listener_of(sk))
+			bpf_map_update_elem(&listeners, &port, &l, BPF_ANY);
 		return;
 	}
 	l.flags = is_called_by_nccl() ? SOCKET_NCCL : 0;

@@ -30,6 +30,67 @@ c = socket.create_connection(listening.getsockname())
 c.send(b"hello")
 os.wait()
 """
+# two processes listen at one port, each at an address of its own, and each has a child that has the
+# listener too; a third process connects. Connections live shorter than the time between two looks.
+LISTENERS = """
+import os, socket, time
+port, pids = 0, []
+for address in ("127.0.0.1", "127.0.0.2"):
+    r, w = os.pipe()
+    pid = os.fork()
+    if not pid:
+        mine = socket.create_server((address, port))
+        child = os.fork()
+        if not child:
+            time.sleep(8)
+            os._exit(0)
+        time.sleep(3)  # each is looked at
+        os.write(w, b"%d" % mine.getsockname()[1])
+        for i in range(3):
+            c = mine.accept()[0]
+            c.recv(5)
+            c.close()
+        os.waitpid(child, 0)
+        os._exit(0)
+    pids.append(pid)
+    port = int(os.read(r, 9))
+for i in range(3):
+    for address in ("127.0.0.1", "127.0.0.2"):
+        c = socket.create_connection((address, port))
+        c.send(b"hello")
+        c.close()
+for pid in pids:
+    os.waitpid(pid, 0)
+print(*pids)
+"""
+
+# one that listens at any address and ends, and one that connects to who listens at its port later
+ENDS = """
+import os, socket, sys, time
+if not os.fork():
+    listening = socket.create_server(("", 0))
+    with open(sys.argv[1] + ".new", "w") as f:
+        f.write("%d" % listening.getsockname()[1])
+    os._exit(0)
+os.wait()
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.05)
+with open(sys.argv[1]) as f:
+    c = socket.create_connection(("127.0.0.1", int(f.read())))
+c.send(b"hello")
+c.recv(1)
+"""
+OTHER = """
+import os, socket, sys, time
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.05)
+with open(sys.argv[1]) as f:
+    listening = socket.create_server(("127.0.0.1", int(f.read())))
+open(sys.argv[2], "w").close()
+c = listening.accept()[0]
+c.recv(5)
+"""
 
 
 def ends(out):
@@ -122,6 +183,26 @@ def _(t):
     rec = t.record([sys.executable, "-c", FORKED])
     accepted = [c["pid"] for c in rec.report["connections"] if c["bytes_received"] == 5]
     expect(accepted == [int(rec.ran.out)], "%s: %r" % (rec.ran.out, rec.report["connections"]))
+
+
+@test("of listeners at one port each has its own, also where children have them too", 60)
+def _(t):
+    rec = t.record([sys.executable, "-c", LISTENERS])
+    first, second = (int(word) for word in rec.ran.out.split())
+    accepted = sorted((c["source"].rsplit(":")[0], c["pid"]) for c in rec.report["connections"]
+                      if c["bytes_received"] == 5)
+    expect(accepted == [("127.0.0.1", first)] * 3 + [("127.0.0.2", second)] * 3,
+           "%d, %d: %r" % (first, second, rec.report["connections"]))
+
+
+@test("what is accepted by who is not traced is not of who listened at its port before")
+def _(t):
+    port, there = t.path("port"), t.path("there")
+    other = t.start([sys.executable, "-c", OTHER, port, there])
+    rec = t.record([sys.executable, "-c", ENDS, port, there])
+    expect(other.wait(20) == 0, "the other ended with %d" % other.returncode)
+    rows = [(c["bytes_sent"], c["bytes_received"]) for c in rec.report["connections"]]
+    expect(rows == [(5, 0)], "%r" % rec.report["connections"])
 
 
 @test("what NCCL's threads connect is NCCL's, and so is the other end")
