@@ -12,12 +12,19 @@ struct listed_anomaly {
 	struct anomaly_lines lines;
 };
 
+/* A time that nothing is compared by: the job was slower for what was recorded of it. */
+struct unjudged_time {
+	uint64_t from_ns, to_ns;
+};
+
 struct anomaly_list {
 	VEC(struct listed_anomaly) rows;  /* in order of their starts */
 	VEC(struct model_misfit) misfits; /* in order of their telling; differs is owned */
 	VEC(struct change) changes; /* other work that is no fault, in order of its first time */
 	struct setting setting;	    /* what the recording was made on */
 	struct detector_stats stats;
+	const struct unjudged_time *unjudged; /* the caller's; in order, none overlap */
+	size_t unjudged_len;
 	uint64_t judged_from_ns, judged_to_ns; /* of rows that have a p-value; 0: there are none */
 };
 

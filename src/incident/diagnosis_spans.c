@@ -6,13 +6,14 @@
 
 #define BESIDE_NS 1000000000ULL /* of an incident: what lies so near to it is not usual */
 /* Of an incident's time so much was usual at least: losses may add up to more. */
-#define LEAST_RATIO    0.05
-#define FIRST_STEPS    5 /* of a loop: libraries are loaded and kernels compiled in them */
-#define SLICES_MOST    100000
-#define LEAST_USUAL_NS 2e9		/* to compare with */
-#define LEAST_LEFT_NS  5e8		/* likewise, where the rest may be slow itself */
-#define OF_AN_INCIDENT (UINT32_MAX - 1) /* a loop's number that none has */
-#define COVERED	       0.5 /* of an incident's time: steps that have less of it do not stand for it */
+#define LEAST_RATIO	0.05
+#define FIRST_STEPS	5 /* of a loop: libraries are loaded and kernels compiled in them */
+#define SLICES_MOST	100000
+#define LEAST_USUAL_NS	2e9		 /* to compare with */
+#define LEAST_LEFT_NS	5e8		 /* likewise, where the rest may be slow itself */
+#define OF_AN_INCIDENT	(UINT32_MAX - 1) /* a loop's number that none has */
+#define LEAST_JUDGED_NS BESIDE_NS /* of an incident: where less was judged, all of it counts */
+#define COVERED		0.5 /* of an incident's time: steps that have less of it do not stand for it */
 
 static bool is_beside(const struct diagnosing *x, uint64_t from_ns, uint64_t to_ns)
 {
@@ -22,6 +23,26 @@ static bool is_beside(const struct diagnosing *x, uint64_t from_ns, uint64_t to_
 			return true;
 	}
 	return false;
+}
+
+/* How much of a time is unjudged. */
+static uint64_t unjudged_ns(const struct diagnosing *x, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < x->list->unjudged_len; i++) {
+		const struct unjudged_time *u = &x->list->unjudged[i];
+		uint64_t from = u->from_ns > from_ns ? u->from_ns : from_ns;
+		uint64_t to = u->to_ns < to_ns ? u->to_ns : to_ns;
+		sum += to > from ? to - from : 0;
+	}
+	return sum;
+}
+
+/* Whether so much of an incident was judged that the rest of it is passed over. */
+static bool passes_over(const struct diagnosing *x, const struct diagnosed *in)
+{
+	uint64_t ns = unjudged_ns(x, in->onset_ns, in->end_ns);
+	return ns && in->end_ns - in->onset_ns - ns >= LEAST_JUDGED_NS;
 }
 
 static uint32_t thread_of(const struct rec_tables *t, uint32_t pid, uint32_t tid)
@@ -142,7 +163,7 @@ static void add_steps(const struct diagnosing *x, blame_spans_t *ret, const stru
 		const struct steps_step *s = &p->steps.data[i];
 		uint64_t from_ns = s->loop == loop ? step_from(p, i) : 0;
 		if (s->loop == loop && s->index >= FIRST_STEPS && from_ns >= since_ns &&
-		    !is_beside(x, from_ns, s->end_ns))
+		    !is_beside(x, from_ns, s->end_ns) && !unjudged_ns(x, from_ns, s->end_ns))
 			*vec_push(ret) = (struct blame_span){
 				.thread = thread, .from_ns = from_ns, .to_ns = s->end_ns};
 	}
@@ -176,9 +197,9 @@ static struct usual_time *usual_steps(struct diagnosing *x, const struct steps_p
 
 /* Not those that were found now and then alone, nor a step with a long time before it in which none
  * was found. */
-static bool stand_for(const blame_spans_t *slow, const struct diagnosed *in, double usual_ns)
+static bool stand_for(const blame_spans_t *slow, double length, double usual_ns)
 {
-	double sum = length_of(slow), length = (double)(in->end_ns - in->onset_ns);
+	double sum = length_of(slow);
 	return sum >= COVERED * length && sum <= 2 * (length + usual_ns);
 }
 
@@ -192,19 +213,40 @@ static bool by_steps(struct diagnosing *x, const struct diagnosed *in,
 		return false;
 	const struct usual_time *u = usual_steps(x, p, loop, thread);
 	double usual_ns = diagnosis_mean_length(&u->usual.spans);
+	bool passes = passes_over(x, in);
+	uint64_t passed_ns = passes ? unjudged_ns(x, in->onset_ns, in->end_ns) : 0;
 	for (size_t i = 0; i < p->steps.len; i++) {
 		const struct steps_step *s = &p->steps.data[i];
 		uint64_t from_ns = s->loop == loop ? step_from(p, i) : s->start_ns;
 		uint64_t middle = from_ns + (s->end_ns - from_ns) / 2;
-		if (s->loop == loop && middle >= in->onset_ns && middle < in->end_ns)
+		if (s->loop == loop && middle >= in->onset_ns && middle < in->end_ns &&
+		    !(passes && unjudged_ns(x, from_ns, s->end_ns)))
 			*vec_push(&ret->slow) =
 				(struct blame_span){thread, from_ns, s->end_ns, usual_ns};
 	}
 	ret->usual = &u->usual;
-	return ret->slow.len && u->usual.spans.len && stand_for(&ret->slow, in, usual_ns);
+	double length = (double)(in->end_ns - in->onset_ns - passed_ns);
+	return ret->slow.len && u->usual.spans.len && stand_for(&ret->slow, length, usual_ns);
 }
 
 /* ---- time ---- */
+
+/* A time without what of it is unjudged; each of its parts is worth as much of it as it is long. */
+static void add_judged(const struct diagnosing *x, blame_spans_t *ret, struct blame_span of)
+{
+	double length = (double)(of.to_ns - of.from_ns), usual_ns = of.usual_ns;
+	uint64_t end_ns = of.to_ns;
+	for (size_t i = 0; i <= x->list->unjudged_len && of.from_ns < end_ns; i++) {
+		bool last = i == x->list->unjudged_len;
+		const struct unjudged_time *u = last ? NULL : &x->list->unjudged[i];
+		of.to_ns = u && u->from_ns < end_ns ? u->from_ns : end_ns;
+		of.usual_ns = usual_ns * (double)(of.to_ns - of.from_ns) / length;
+		if (of.to_ns > of.from_ns)
+			*vec_push(ret) = of;
+		if (u && u->to_ns > of.from_ns)
+			of.from_ns = u->to_ns;
+	}
+}
 
 /* What lies in no incident, of a time. */
 static void add_plain(const struct diagnosing *x, blame_spans_t *ret, uint32_t thread,
@@ -216,11 +258,11 @@ static void add_plain(const struct diagnosing *x, blame_spans_t *ret, uint32_t t
 		uint64_t after = other->end_ns + BESIDE_NS;
 		until = until < to_ns ? until : to_ns;
 		if (until > from_ns)
-			*vec_push(ret) = (struct blame_span){thread, from_ns, until, 0};
+			add_judged(x, ret, (struct blame_span){thread, from_ns, until, 0});
 		from_ns = after > from_ns ? after : from_ns;
 	}
 	if (to_ns > from_ns)
-		*vec_push(ret) = (struct blame_span){thread, from_ns, to_ns, 0};
+		add_judged(x, ret, (struct blame_span){thread, from_ns, to_ns, 0});
 }
 
 /* Likewise. */
@@ -265,8 +307,11 @@ static bool by_time(struct diagnosing *x, const struct diagnosed *in, struct evi
 	for (uint64_t at = in->onset_ns; at < in->end_ns && ret->slow.len < SLICES_MOST;
 	     at += BESIDE_NS) {
 		uint64_t end = at + BESIDE_NS < in->end_ns ? at + BESIDE_NS : in->end_ns;
-		*vec_push(&ret->slow) =
-			(struct blame_span){thread, at, end, ratio * (double)(end - at)};
+		const struct blame_span slice = {thread, at, end, ratio * (double)(end - at)};
+		if (passes_over(x, in))
+			add_judged(x, &ret->slow, slice);
+		else
+			*vec_push(&ret->slow) = slice;
 	}
 	ret->usual = &u->usual;
 	return u->usual.spans.len;

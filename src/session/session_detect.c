@@ -16,7 +16,6 @@
 #define HELD_NS	     120000000000ULL /* a budget, at most, from the first anomaly on, */
 #define APART_NS     30000000000ULL  /* before which none was for so long */
 #define AFTER_NS     10000000000ULL  /* and so long after the last: it may come again */
-#define GONE_NS	     500000000ULL    /* what was raised is off by then */
 #define COUNTLESS    1000000000	     /* more events than come in a window */
 
 struct session_detect {
@@ -179,8 +178,7 @@ static void hold_budget(struct session_detect *d, const struct session_view *v)
  * are lost, windows of that time are neither judged nor learned from. */
 static void pass_over_raised(struct session_detect *d, const struct session_view *v)
 {
-	uint64_t raised_ns = v->raised_ns ? atomic_load(v->raised_ns) : 0;
-	if (!raised_ns || !d->upto_ns || d->upto_ns > raised_ns + GONE_NS)
+	if (!d->upto_ns || !turned_down_was_raised(v, d->upto_ns))
 		return;
 	d->raised = true;
 	detector_lost(d->detector, d->upto_ns, v->batch->upto_ns, COUNTLESS);

@@ -23,6 +23,7 @@
 #define LASTING_MOST 256
 #define HURRY_NS     2000000000ULL /* at least between two times, where more of it comes */
 #define OVER_MOST    64		   /* incidents that are over and may go on */
+#define PASSED_MOST  256	   /* times in which a budget had all on */
 #define REST_TIMES   4		   /* after each: of the time that it took */
 
 struct watched_incident {
@@ -43,6 +44,8 @@ struct session_diagnose {
 	VEC(struct watched_incident) watched;
 	struct live_window *window;
 	struct turned_down down;
+	VEC(struct unjudged_time) unjudged;
+	uint64_t upto_ns;		 /* of the last batch */
 	uint64_t done_ns, took_ns;	 /* the last diagnosis */
 	const struct session_view *view; /* of this batch */
 };
@@ -73,6 +76,7 @@ void session_diagnose_free(struct session_diagnose *d)
 	vec_free(&d->watched);
 	vec_free(&d->anomalies);
 	vec_free(&d->came);
+	vec_free(&d->unjudged);
 	live_window_free(d->window);
 	turned_down_free(&d->down);
 	pthread_mutex_destroy(&d->lock);
@@ -224,6 +228,28 @@ static void list_anomalies(const struct session_diagnose *d, struct anomaly_list
 		qsort(ret->rows.data, ret->rows.len, sizeof(*ret->rows.data), by_start);
 }
 
+/* In these seconds calls were dearer, and their probes are the cause: as the detector does, they
+ * are passed over. The latest stay. */
+static void note_unjudged(struct session_diagnose *d, const struct session_view *v)
+{
+	size_t n = d->unjudged.len;
+	struct unjudged_time *last = n ? &d->unjudged.data[n - 1] : NULL;
+	uint64_t from_ns = d->upto_ns, to_ns = v->batch->upto_ns;
+	d->upto_ns = to_ns;
+	if (!from_ns || to_ns <= from_ns || !turned_down_was_raised(v, from_ns))
+		return;
+	if (last && last->to_ns == from_ns) {
+		last->to_ns = to_ns;
+		return;
+	}
+	if (n == PASSED_MOST) {
+		d->unjudged.len--;
+		memmove(d->unjudged.data, d->unjudged.data + 1,
+			d->unjudged.len * sizeof(*d->unjudged.data));
+	}
+	*vec_push(&d->unjudged) = (struct unjudged_time){from_ns, to_ns};
+}
+
 static bool is_due(const struct watched_incident *w, uint64_t now_ns)
 {
 	return !w->over && w->due_ns <= now_ns;
@@ -258,6 +284,8 @@ static void diagnose(struct session_diagnose *d, uint64_t now_ns)
 	struct steps steps;
 	struct diagnosis found;
 	list_anomalies(d, &list, now_ns);
+	list.unjudged = d->unjudged.data;
+	list.unjudged_len = d->unjudged.len;
 	timeline_make(&timeline, s, &(struct timeline_options){.demangle = demangle});
 	steps_make(&steps, s, NULL);
 	diagnosis_make(&found, s, &timeline, &steps, &list,
@@ -332,6 +360,7 @@ void session_diagnose_batch(void *ctx, const struct session_view *v)
 		mine.batch = turned_down_without(&d->down, v->batch);
 	}
 	d->view = &mine;
+	note_unjudged(d, v);
 	live_window_take(d->window, &mine);
 	take_anomalies(d);
 	if (d->watched.len)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define PROBES_MOST (1u << 20)
+#define GONE_NS	    500000000ULL /* what was raised is off by then */
 
 static void fit(struct turned_down *t, uint32_t probe)
 {
@@ -39,6 +40,12 @@ const struct feed_batch *turned_down_without(struct turned_down *t, const struct
 			*vec_push(&t->calls) = b->calls.data[i];
 	memcpy(&t->batch.calls, &t->calls, sizeof(t->calls));
 	return &t->batch;
+}
+
+bool turned_down_was_raised(const struct session_view *v, uint64_t since_ns)
+{
+	uint64_t raised_ns = v->raised_ns ? atomic_load(v->raised_ns) : 0;
+	return raised_ns && since_ns <= raised_ns + GONE_NS;
 }
 
 void turned_down_free(struct turned_down *t)

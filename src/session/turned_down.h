@@ -28,4 +28,7 @@ static inline bool turned_down_has(const struct turned_down *t, uint32_t probe)
 /* A batch that was taken, as it would be without functions that are turned down; valid until the
  * next call, and as long as the batch. */
 const struct feed_batch *turned_down_without(struct turned_down *t, const struct feed_batch *b);
+/* Whether all functions were on at some time since then, because of what had happened: the job was
+ * slower for it. */
+bool turned_down_was_raised(const struct session_view *v, uint64_t since_ns);
 void turned_down_free(struct turned_down *t);
