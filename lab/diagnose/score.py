@@ -35,7 +35,7 @@ CALLED = {"disk_contention": "disk", "slow_reads": "data_loader", "clock": "gpu_
 ALSO = {"slow_reads": ("disk",)}
 
 # How the owners of a step's time begin that are a cause's.
-OWNERS = {"cpu_contention": ("could run, but ",), "cpu_throttle": ("could run, but got no CPU",),
+OWNERS = {"cpu_contention": ("could run, but ",), "cpu_throttle": ("could run, but ",),
           "interrupts": ("ran all its code slower alike",), "stopped": ("was stopped",),
           "mem_bandwidth": ("ran all its code slower alike",), "disk": ("waited for the disk",),
           "memory_reclaim": ("got pages of memory", "waited for pages", "read files into"),
@@ -298,26 +298,52 @@ def steps_in(run, e):
             s["start_ns"] >= e["applied_ns"] and s["end_ns"] <= e["released_ns"]]
 
 
+def net_of(run):
+    """{incident: which part of what its steps are blamed for it is blamed for}: steps that were
+    shorter than usual are not told, but what an incident cost is less by them."""
+    whole, steps = collections.Counter(), collections.Counter()
+    for i in run.said["incidents"]:
+        if "blame" in i and not i.get("beside"):
+            whole[i.get("id")] += parts(i)
+    for s in run.said.get("steps", []):
+        steps[s.get("incident")] += parts(s)
+    return {i: min(1, whole[i] / ns) for i, ns in steps.items() if i in whole and ns > 0}
+
+
+def shares_of_steps(run, pids, start_ns, end_ns):
+    """[(step, how much of it counts)] of what lies in a time: by as much as of the step does, since
+    eacgm's steps begin elsewhere than the log's, and of what its incident is blamed for."""
+    net = net_of(run)
+    found = []
+    for s in run.said.get("steps", []):
+        inside = min(s["end_ns"], end_ns) - max(s["start_ns"], start_ns)
+        if s["pid"] in pids and inside > 0:
+            found.append((s, inside / (s["end_ns"] - s["start_ns"]) * net.get(s.get("incident"), 1)))
+    return found
+
+
 def injected_share(run, e):
     """What the injector knows of how steps were made longer, beside what was said of them: of the
-    time of all steps of the episode. None where either says nothing."""
-    steps = steps_in(run, e)
-    took = sum(s["end_ns"] - s["start_ns"] for s in steps)
-    if e.get("expected_share") is None or not took:
+    time of the episode. None where either says nothing."""
+    steps = shares_of_steps(run, e["target"]["pids"], e["applied_ns"], e["released_ns"])
+    took = e["released_ns"] - e["applied_ns"]
+    if e.get("expected_share") is None or not steps:
         return None
-    owned = sum(b["ns"] for s in steps for b in s["blame"] if is_of(b["owner"], e))
+    owned = sum(b["ns"] * part for s, part in steps for b in s["blame"] if is_of(b["owner"], e))
     log = 1 - 1 / e["slowdown_ratio"] if e.get("slowdown_ratio") else None
     return {"id": e["id"], "fault": e["fault"], "injected": e["expected_share"],
-            "log": _number(log), "excess": _number(sum(s["excess_ns"] for s in steps) / took),
+            "log": _number(log),
+            "excess": _number(sum(s["excess_ns"] * part for s, part in steps) / took),
             "owned": _number(owned / took)}
 
 
 def is_of(owner, e):
-    """Whether an owner, in words, is of the episode's cause: begins as OWNERS say, or ran the
-    function that the label names."""
+    """Whether an owner, in words, is of the episode's cause: at the end of the walk it begins as
+    OWNERS say, or ran code of the fault itself, of its file or the function that the label names."""
     function = (e.get("culprit") or {}).get("function")
-    return owner.startswith(OWNERS.get(called(e["cause"]), ())) or (
-        bool(function) and owner.startswith("ran %s " % function))
+    starts = OWNERS.get(called(e["cause"]), ())
+    return any(way.startswith(starts) or (bool(function) and way.startswith("ran %s " % function))
+               for way in owner.split(", which ")) or "(%s.py:" % e["fault"] in owner
 
 
 def blame(runs):
@@ -365,32 +391,62 @@ def clean_beside(run, e):
     return before, after
 
 
+def usual_of_phases(rows, clean):
+    """{phase: the mean length of its steps in clean time}"""
+    found = collections.defaultdict(list)
+    for r in rows:
+        if any(r["start_ns"] >= a and r["end_ns"] <= b for a, b in clean):
+            found[r["phase"]].append(r["end_ns"] - r["start_ns"])
+    return {phase: statistics.fmean(ns) for phase, ns in found.items()}
+
+
+def as_after(log, rows, later_ns, clean):
+    """How long rows of a log would have taken after a fault: those of the usual work as the steps
+    that followed, by how much work they have; what else the job did, as an evaluation, as in clean
+    time, or as it did where that has none."""
+    phases = usual_of_phases(log.all, clean)
+    ns = 0
+    for r in rows:
+        took = r["end_ns"] - r["start_ns"]
+        if r["phase"] in effect.WORKING and not r["half"]:
+            ns += later_ns * took / log.length(r)
+        else:
+            ns += phases.get(r["phase"], took)
+    return ns
+
+
 def prediction(run, e, pid):
     """What the steps of a process would take without what is blamed, beside what they took when the
-    fault was over and before it began: ns of as much work. None where one of them is not known."""
+    fault was over and before it began: ns of as much work. Of all the time from the first to the
+    last step that the fault was on in, with what lies between steps. None where one of them is not
+    known."""
     if not run.said.get("steps") or pid not in run.logs:
         return None
     log = effect.Steps(run.logs[pid])
-    log.fit([(r["onset_ns"], r["end_ns"]) for r in rows_of(run, "clean")])
+    clean = [(r["onset_ns"], r["end_ns"]) for r in rows_of(run, "clean")]
+    log.fit(clean)
     before, after = clean_beside(run, e)
-    inside = [r for r in log.overlapping(e["applied_ns"], e["released_ns"])
-              if r["start_ns"] >= e["applied_ns"] and r["end_ns"] <= e["released_ns"]]
+    worked = list(log.overlapping(e["applied_ns"], e["released_ns"]))
     later = log.inside(*after) if after else []
-    if not inside or len(later) < effect.LEAST_STEPS:
+    if not worked or len(later) < effect.LEAST_STEPS:
         return None
-    lengths = sum(map(log.length, inside))
-    took = sum(r["end_ns"] - r["start_ns"] for r in inside)
-    blamed = sum(parts(s) for s in steps_in(run, e) if s["pid"] == pid)
+    start_ns, end_ns = worked[0]["start_ns"], worked[-1]["end_ns"]
+    rows = [r for r in log.all if r["start_ns"] >= start_ns and r["end_ns"] <= end_ns]
+    n = len(worked)
+    blamed = sum(parts(s) * part for s, part in shares_of_steps(run, (pid,), start_ns, end_ns))
     earlier = log.inside(*before) if before else []
-    return {"mean_ns": lengths / len(inside), "blamed_ns": blamed * lengths / took / len(inside),
-            "after_ns": statistics.fmean(later), "after_median_ns": statistics.median(later),
-            "before_ns": statistics.fmean(earlier) if len(earlier) >= effect.LEAST_STEPS else None}
+    mean, median = statistics.fmean(later), statistics.median(later)
+    return {"mean_ns": (end_ns - start_ns) / n, "blamed_ns": blamed / n,
+            "after_ns": as_after(log, rows, mean, clean) / n,
+            "after_median_ns": as_after(log, rows, median, clean) / n,
+            "before": statistics.fmean(earlier) / mean - 1
+            if len(earlier) >= effect.LEAST_STEPS else None}
 
 
 def after_release(runs, rows):
     """Whether the step time that the blame predicts comes true when the fault ends: the mean step
-    of an episode by the job's own log, less the parts that are blamed (nothing of `unexplained`),
-    beside the steps of the clean time after it. rows: verdicts. Of answered ones of their victim's
+    of an episode by the job's own log, with what lies between steps, less the parts that are blamed
+    (nothing of `unexplained`), beside what as much would take by the clean time after it. rows: verdicts. Of answered ones of their victim's
     process; `before` is how far the clean time before was from that after, which no blame can
     better."""
     victims = {(r["run"], r["id"]): r["victim"] for r in rows
@@ -403,11 +459,10 @@ def after_release(runs, rows):
             if p:
                 without = p["mean_ns"] - p["blamed_ns"]
                 found.append({"run": run.name, "id": e["id"], "fault": e["fault"],
-                              **{k: v and round(v) for k, v in p.items()},
+                              **{k: round(v) for k, v in p.items() if k != "before"},
                               "off": _number(without / p["after_ns"] - 1),
                               "off_median": _number(without / p["after_median_ns"] - 1),
-                              "before": p["before_ns"] and _number(
-                                  p["before_ns"] / p["after_ns"] - 1)})
+                              "before": _number(p["before"])})
     return {"episodes": found, "unknown": len(victims) - len(found),
             **{key: _near([abs(f[key]) for f in found if f[key] is not None])
                for key in ("off", "off_median", "before")}}

@@ -250,12 +250,17 @@ def parts_of_slow_steps_are_to_be_the_excess():
     near(b["explained_part_median"], 0.96)
 
 
+def whole(count, blame, excess, **more):
+    """Steps of a second from 10 s on: shares of it."""
+    return [dict(step(10 + i, [(o, round(x * S)) for o, x in blame], round(excess * S),
+                      usual=round((1 - excess) * S)), **more) for i in range(count)]
+
+
 @test
 def what_was_injected_is_compared_with_what_is_told():
-    steps = [step(11, [("was stopped", 80), ("slept", 10)], 100),
-             step(12, [("was stopped in f", 80), ("ran stopped (a.py:2)", 20)], 100)]
-    b = scored([episode(1, "stopped", 10, 17, slowdown=2, expected_share=0.4)], [],
-               steps)["blame"]
+    blame = [("was stopped in f", 0.4), ("slept", 0.05), ("ran stopped (a.py:2)", 0.05)]
+    stopped = episode(1, "stopped", 10, 17, slowdown=2, expected_share=0.4)
+    b = scored([stopped], [], whole(7, blame, 0.5))["blame"]
     row, = b["episodes_with_share"]
     near(row["injected"], 0.4)
     near(row["excess"], 0.5)
@@ -265,10 +270,39 @@ def what_was_injected_is_compared_with_what_is_told():
     near(b["owned_off_injected_median"], 0)
     near(b["owned_off_injected_p90"], 0)
     assert (b["owned_within"]["yes"], b["owned_within"]["of"]) == (1, 1)
+    assert not scored([episode(1, "a", 10, 17)], [], whole(7, blame, 0.5))["blame"][
+        "episodes_with_share"]
+
+
+@test
+def what_was_injected_is_a_share_of_all_steps():
+    stopped = episode(1, "stopped", 10, 17, slowdown=2, expected_share=0.4)
+    blame = [("was stopped", 0.5)]
+    row, = scored([stopped], [], whole(3, blame, 0.5))["blame"]["episodes_with_share"]
+    near(row["owned"], 3 * 0.5 / 7)  # four others were not slow
+    across = [dict(s, start_ns=s["start_ns"] - S // 2, end_ns=s["end_ns"] - S // 2)
+              for s in whole(7, blame, 0.5)]
+    row, = scored([stopped], [], across)["blame"]["episodes_with_share"]
+    near(row["owned"], 6.5 * 0.5 / 7)  # half of the first one was in it
+    told = incident("stopped", 11, 12, id=3,
+                    blame=[{"owner": "was stopped", "ns": round(1.75 * S)}])
+    beside = dict(told, beside=True)
+    row, = scored([stopped], [told, beside], whole(7, blame, 0.5, incident=3))["blame"][
+        "episodes_with_share"]
+    near(row["owned"], 1.75 / 7)  # of 3.5 s, steps that were shorter than usual gave back half
+
+
+@test
+def owners_are_of_a_fault_by_the_end_of_the_walk_and_by_its_code():
     code = episode(1, "slow_code", 10, 17, culprit={"kind": "job", "function": "count"})
     assert score.is_of("ran count (a.py:15)", code)
     assert not score.is_of("ran counter (a.py:15)", code) and not score.is_of("slept", code)
-    assert not scored([episode(1, "a", 10, 17)], [], steps)["blame"]["episodes_with_share"]
+    assert score.is_of("ran Slower.before_step (slow_code.py:24)", code)
+    assert not score.is_of("ran x (other_slow_code.py:24)", code)
+    quota = episode(1, "cpu_throttle", 10, 17)
+    assert score.is_of("could run, but a (5), of the job itself, had the CPU", quota)
+    assert score.is_of("waited for b (6), which could run, but got no CPU", quota)
+    assert not score.is_of("waited for b (6), which slept", quota)
 
 
 # ---- what comes true when a fault ends ----
@@ -315,6 +349,24 @@ def the_step_time_without_what_is_blamed_is_held_against_that_after_the_fault():
 
 
 @test
+def what_lies_between_steps_is_as_long_as_elsewhere():
+    """A step of an evaluation has 300 ms in clean time, and more in the fault."""
+    log = logged(0, 90, 100) + logged(9, 1, 300, "eval") + logged(9.3, 7, 100)
+    log += logged(10, 30, 200) + logged(16, 1, 600, "eval") + logged(16.6, 2, 200)
+    row, = released(95, log + logged(17, 118, 110))["episodes"]
+    assert row["mean_ns"] == round(7000 * MS / 32)
+    near(row["off"], (7000 - 35 * 95) / (32 * 110 + 300) - 1)
+
+
+@test
+def a_step_in_which_a_fault_began_counts_as_far_as_it_went():
+    log = logged(0, 98, 100) + logged(9.8, 1, 400) + logged(10.2, 34, 200) + logged(17, 118, 110)
+    row, = released(95, log)["episodes"]
+    assert row["mean_ns"] == round(7200 * MS / 35)
+    near(row["off"], (7200 - 35 * 95) / (35 * 110) - 1)
+
+
+@test
 def only_clean_steps_that_follow_at_once_are_what_came():
     other = episode(2, "stopped", 25, 32, slowdown=1)
     odd = logged(0, 100, 100) + logged(10, 35, 200) + logged(19, 20, 110) + logged(22, 20, 400)
@@ -328,7 +380,7 @@ def only_clean_steps_that_follow_at_once_are_what_came():
 @test
 def where_work_differs_steps_are_of_as_much_of_it():
     log = [r for i, work in enumerate((1, 3) * 50)
-           for r in logged(0.1 * i, 1, 50 * work, work=work)]
+           for r in logged(0.2 * (i // 2) + 0.05 * (i % 2), 1, 50 * work, work=work)]
     log += logged(10, 35, 200, work=2) + logged(17, 80, 150, work=3)
     row = released(100, log)["episodes"][0]  # of work 2: 100 ms
     near(row["off"], 0, 0.01)
