@@ -346,6 +346,7 @@ void diagnosis_make(struct diagnosis *ret, const struct row_source *s, const str
 	qsort(found.incidents.data, found.incidents.len, sizeof(*found.incidents.data), by_onset);
 	for (size_t i = 0; i < found.incidents.len; i++)
 		find_victim(&x, &found.incidents.data[i]);
+	diagnosis_spread(&x);
 	diagnosis_ask_ranks(&x);
 	ask(&x, &all, ret);
 	cut(&x, &all, options);

@@ -4,7 +4,8 @@
  * or more where there is much time, are explained one by one; of all ways to give each slice a
  * cause, or none, that is taken which explains most, where each change costs CHANGE_NS of it
  * (Viterbi's algorithm, IEEE Trans. Inf. Theory 13, 1967). A slice that is as usual counts what
- * usual time may vary by, one that no cause explains a part of its excess. */
+ * usual time may vary by, one that no cause explains a part of its excess. At both ends of such a
+ * stretch of slices steps are looked at one by one (diagnosis_edges.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,9 +179,12 @@ static void join(struct evidence_question *to, const struct evidence_question *q
 struct cutting {
 	const struct evidence_question *slices;
 	const struct slice_judged *judged;
+	size_t n;
+	const uint8_t *cause;
 	questions_t *ret;
 	uint32_t stretch;
 	bool besides;
+	uint64_t taken_ns; /* until then steps are of a stretch before */
 };
 
 static void add_piece(const struct cutting *c, size_t from, size_t to, enum cause beside)
@@ -203,10 +207,53 @@ static void add_besides(const struct cutting *c, size_t from, size_t to, enum ca
 	add_besides(c, from + b.end, to, stands);
 }
 
+/* Whether a slice that is in no stretch says what slowed it, and that it was not the cause of the
+ * stretch beside it. */
+static bool says_another(const struct slice_judged *s, enum cause stands)
+{
+	double least = fmax(s->explains[CAUSE_UNKNOWN], s->explains[stands]);
+	least = fmax(least, s->explains[AS_USUAL]);
+	for (unsigned c = 0; c < CAUSE_COUNT; c++)
+		if (c != (unsigned)stands && !is_left_over((uint8_t)c) && s->explains[c] > least)
+			return true;
+	return false;
+}
+
+static bool is_free(const struct cutting *c, size_t slice, enum cause stands)
+{
+	return c->cause[slice] == AS_USUAL && !says_another(&c->judged[slice], stands);
+}
+
+/* A slice goes to a stretch, or not, as a whole: those of its steps do that are slow as those of
+ * the stretch. */
+static void refine(struct cutting *c, size_t from, size_t to, enum cause stands)
+{
+	struct evidence_question all = {0}, *piece = &c->ret->data[c->ret->len - 1];
+	size_t first = from, last = to;
+	struct diagnosis_range in = {piece->slow.data[0].from_ns,
+				     piece->slow.data[piece->slow.len - 1].to_ns};
+	while (first > 0 && is_free(c, first - 1, stands))
+		first--;
+	while (last < c->n && is_free(c, last, stands))
+		last++;
+	for (size_t i = first; i < last; i++)
+		join(&all, &c->slices[i]);
+	const struct diagnosis_range free_ns = {c->taken_ns, UINT64_MAX};
+	diagnosis_edges(&all.slow, all.slow.data[0].usual_ns, &free_ns, &in);
+	piece->slow.len = 0;
+	for (size_t i = 0; i < all.slow.len; i++)
+		if (all.slow.data[i].from_ns >= in.from_ns && all.slow.data[i].to_ns <= in.to_ns)
+			*vec_push(&piece->slow) = all.slow.data[i];
+	c->taken_ns = in.to_ns;
+	vec_free(&all.slow);
+}
+
 static void add_stretch(struct cutting *c, size_t from, size_t to, enum cause stands)
 {
 	c->stretch = (uint32_t)c->ret->len + 1;
 	add_piece(c, from, to, CAUSE_UNKNOWN);
+	if (c->slices[from].by_steps)
+		refine(c, from, to, stands);
 	if (c->besides && c->slices[from].by_steps)
 		add_besides(c, from, to, stands);
 }
@@ -216,8 +263,13 @@ void diagnosis_cut(const struct evidence_question *slices, const struct evidence
 {
 	double(*score)[STATES] = xcalloc(n + 1, sizeof(*score));
 	struct slice_judged *judged = xcalloc(n + 1, sizeof(*judged));
-	struct cutting c = {.slices = slices, .judged = judged, .ret = ret, .besides = besides};
 	uint8_t *cause = xcalloc(n + 1, 1);
+	struct cutting c = {.slices = slices,
+			    .judged = judged,
+			    .n = n,
+			    .cause = cause,
+			    .ret = ret,
+			    .besides = besides};
 	size_t before = ret->len;
 	for (size_t i = 0; i < n; i++)
 		scores(score[i], &e[i]);

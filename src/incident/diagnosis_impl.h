@@ -7,6 +7,7 @@
 struct usual_time {
 	uint32_t pid, loop; /* loop UINT32_MAX: plain time */
 	uint32_t thread;
+	bool closely; /* without steps before which the loop stood for longer than one takes */
 	struct evidence_usual usual;
 };
 
@@ -33,6 +34,19 @@ uint32_t diagnosis_victim(const struct rec_tables *t, const struct anomaly *cons
 bool diagnosis_spans(struct diagnosing *x, const struct diagnosed *in,
 		     struct evidence_question *ret);
 void diagnosis_spans_free(struct diagnosing *x);
+
+/* Both ends of each incident whose process has steps, as far as diagnosis_edges moves them. */
+void diagnosis_spread(struct diagnosing *x);
+
+struct diagnosis_range {
+	uint64_t from_ns, to_ns;
+};
+
+/* diagnosis_edges.c: makes an incident longer by the steps before and behind it that are slow as
+ * those within at that end, and lie in the time that is free. steps: of its loop, in order;
+ * usual_ns: their mean length outside of incidents, 0: not known. */
+void diagnosis_edges(const blame_spans_t *steps, double usual_ns,
+		     const struct diagnosis_range *free_ns, struct diagnosis_range *incident);
 
 /* diagnosis_ranks.c: adds to incidents of a rank the same of another, aside; */
 void diagnosis_ask_ranks(struct diagnosing *x);

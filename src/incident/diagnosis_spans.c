@@ -61,16 +61,17 @@ static const struct steps_process *steps_of(const struct diagnosing *x, uint32_t
 	return NULL;
 }
 
-static struct usual_time *usual_of(struct diagnosing *x, uint32_t pid, uint32_t loop,
-				   uint32_t thread, bool *ret_is_new)
+static struct usual_time *usual_of(struct diagnosing *x, const struct usual_time *key,
+				   bool *ret_is_new)
 {
 	for (size_t i = 0; i < x->usual.len; i++) {
 		struct usual_time *u = x->usual.data[i];
-		if (u->pid == pid && u->loop == loop && u->thread == thread)
+		if (u->pid == key->pid && u->loop == key->loop && u->thread == key->thread &&
+		    u->closely == key->closely)
 			return u;
 	}
 	struct usual_time *u = xcalloc(1, sizeof(*u));
-	*u = (struct usual_time){.pid = pid, .loop = loop, .thread = thread};
+	*u = *key;
 	*vec_push(&x->usual) = u;
 	*ret_is_new = true;
 	return u;
@@ -156,16 +157,43 @@ static double length_of(const blame_spans_t *spans)
 	return diagnosis_mean_length(spans) * (double)spans->len;
 }
 
-static void add_steps(const struct diagnosing *x, blame_spans_t *ret, const struct steps_process *p,
-		      uint32_t loop, uint32_t thread, uint64_t since_ns)
+/* Of a loop those that are usual, since a time; closely: without those before which it stood. */
+struct usual_asked {
+	const struct steps_process *p;
+	uint32_t loop, thread;
+	uint64_t since_ns;
+	bool closely;
+};
+
+/* Whether the loop stood before a step for longer than one takes. */
+static bool stood_before(const struct steps_process *p, size_t i, double mean_ns)
 {
-	for (size_t i = 0; i < p->steps.len; i++) {
-		const struct steps_step *s = &p->steps.data[i];
-		uint64_t from_ns = s->loop == loop ? step_from(p, i) : 0;
-		if (s->loop == loop && s->index >= FIRST_STEPS && from_ns >= since_ns &&
-		    !is_beside(x, from_ns, s->end_ns) && !unjudged_ns(x, from_ns, s->end_ns))
+	return (double)(p->steps.data[i].start_ns - step_from(p, i)) > mean_ns;
+}
+
+static double mean_step(const struct steps_process *p, uint32_t loop)
+{
+	double ns = 0;
+	size_t n = 0;
+	for (size_t i = 0; i < p->steps.len; i++)
+		if (p->steps.data[i].loop == loop) {
+			ns += (double)(p->steps.data[i].end_ns - p->steps.data[i].start_ns);
+			n++;
+		}
+	return n ? ns / (double)n : 0;
+}
+
+static void add_steps(const struct diagnosing *x, blame_spans_t *ret, const struct usual_asked *a)
+{
+	double mean_ns = mean_step(a->p, a->loop);
+	for (size_t i = 0; i < a->p->steps.len; i++) {
+		const struct steps_step *s = &a->p->steps.data[i];
+		uint64_t from_ns = s->loop == a->loop ? step_from(a->p, i) : 0;
+		if (s->loop == a->loop && s->index >= FIRST_STEPS && from_ns >= a->since_ns &&
+		    !is_beside(x, from_ns, s->end_ns) && !unjudged_ns(x, from_ns, s->end_ns) &&
+		    !(a->closely && stood_before(a->p, i, mean_ns)))
 			*vec_push(ret) = (struct blame_span){
-				.thread = thread, .from_ns = from_ns, .to_ns = s->end_ns};
+				.thread = a->thread, .from_ns = from_ns, .to_ns = s->end_ns};
 	}
 }
 
@@ -179,17 +207,25 @@ static bool has_enough(const struct diagnosing *x, const blame_spans_t *usual)
 	return length_of(usual) >= (may_be_slow ? LEAST_LEFT_NS : LEAST_USUAL_NS);
 }
 
+/* What a loop stands for now and then, as for an evaluation, is part of its mean step. An incident
+ * in which it did not is compared with steps before which it did not either. */
 static struct usual_time *usual_steps(struct diagnosing *x, const struct steps_process *p,
-				      uint32_t loop, uint32_t thread)
+				      uint32_t loop, uint32_t thread, bool closely)
 {
 	bool is_new = false;
-	struct usual_time *u = usual_of(x, p->pid, loop, thread, &is_new);
+	struct usual_asked a = {p, loop, thread, x->list->judged_from_ns, closely};
+	struct usual_time *u =
+		usual_of(x,
+			 &(struct usual_time){
+				 .pid = p->pid, .loop = loop, .thread = thread, .closely = closely},
+			 &is_new);
 	if (!is_new)
 		return u;
-	add_steps(x, &u->usual.spans, p, loop, thread, x->list->judged_from_ns);
+	add_steps(x, &u->usual.spans, &a);
 	if (!has_enough(x, &u->usual.spans)) {
 		u->usual.spans.len = 0;
-		add_steps(x, &u->usual.spans, p, loop, thread, 0);
+		a.since_ns = 0;
+		add_steps(x, &u->usual.spans, &a);
 	}
 	usual_end(x, u);
 	return u;
@@ -203,6 +239,13 @@ static bool stand_for(const blame_spans_t *slow, double length, double usual_ns)
 	return sum >= COVERED * length && sum <= 2 * (length + usual_ns);
 }
 
+/* By its middle. */
+static bool is_within(const struct diagnosed *in, const struct blame_span *s)
+{
+	uint64_t middle = s->from_ns + (s->to_ns - s->from_ns) / 2;
+	return middle >= in->onset_ns && middle < in->end_ns;
+}
+
 static bool by_steps(struct diagnosing *x, const struct diagnosed *in,
 		     struct evidence_question *ret)
 {
@@ -211,22 +254,82 @@ static bool by_steps(struct diagnosing *x, const struct diagnosed *in,
 	uint32_t loop = thread != UINT32_MAX ? loop_of(p, in) : UINT32_MAX;
 	if (loop == UINT32_MAX)
 		return false;
-	const struct usual_time *u = usual_steps(x, p, loop, thread);
-	double usual_ns = diagnosis_mean_length(&u->usual.spans);
-	bool passes = passes_over(x, in);
+	double mean_ns = mean_step(p, loop);
+	bool closely = true, passes = passes_over(x, in);
 	uint64_t passed_ns = passes ? unjudged_ns(x, in->onset_ns, in->end_ns) : 0;
 	for (size_t i = 0; i < p->steps.len; i++) {
 		const struct steps_step *s = &p->steps.data[i];
-		uint64_t from_ns = s->loop == loop ? step_from(p, i) : s->start_ns;
-		uint64_t middle = from_ns + (s->end_ns - from_ns) / 2;
-		if (s->loop == loop && middle >= in->onset_ns && middle < in->end_ns &&
-		    !(passes && unjudged_ns(x, from_ns, s->end_ns)))
-			*vec_push(&ret->slow) =
-				(struct blame_span){thread, from_ns, s->end_ns, usual_ns};
+		if (s->loop != loop)
+			continue;
+		struct blame_span span = {thread, step_from(p, i), s->end_ns, 0};
+		if (!is_within(in, &span) || (passes && unjudged_ns(x, span.from_ns, span.to_ns)))
+			continue;
+		closely &= !stood_before(p, i, mean_ns);
+		*vec_push(&ret->slow) = span;
 	}
+	const struct usual_time *u = usual_steps(x, p, loop, thread, closely);
+	double usual_ns = diagnosis_mean_length(&u->usual.spans);
+	for (size_t i = 0; i < ret->slow.len; i++)
+		ret->slow.data[i].usual_ns = usual_ns;
 	ret->usual = &u->usual;
 	double length = (double)(in->end_ns - in->onset_ns - passed_ns);
 	return ret->slow.len && u->usual.spans.len && stand_for(&ret->slow, length, usual_ns);
+}
+
+/* ---- edges ---- */
+
+/* What lies between an incident and others of its process. */
+static struct diagnosis_range free_around(const struct diagnosing *x, const struct diagnosed *in)
+{
+	struct diagnosis_range ret = {0, UINT64_MAX};
+	for (size_t i = 0; i < x->ret->incidents.len; i++) {
+		const struct diagnosed *other = &x->ret->incidents.data[i];
+		if (other == in || other->pid != in->pid)
+			continue;
+		if (other->onset_ns <= in->onset_ns && other->end_ns > ret.from_ns)
+			ret.from_ns = other->end_ns;
+		if (other->onset_ns > in->onset_ns && other->onset_ns < ret.to_ns)
+			ret.to_ns = other->onset_ns;
+	}
+	return ret;
+}
+
+static void spread(const struct diagnosing *x, struct diagnosed *in)
+{
+	const struct steps_process *p = steps_of(x, in->pid);
+	uint32_t loop = p ? loop_of(p, in) : UINT32_MAX;
+	if (loop == UINT32_MAX)
+		return;
+	blame_spans_t all = {0}, slow = {0}, usual = {0};
+	struct diagnosis_range range = {in->onset_ns, in->end_ns};
+	const struct diagnosis_range free_ns = free_around(x, in);
+	for (size_t i = 0; i < p->steps.len; i++) {
+		const struct steps_step *s = &p->steps.data[i];
+		if (s->loop != loop)
+			continue;
+		struct blame_span span = {.from_ns = step_from(p, i), .to_ns = s->end_ns};
+		if (unjudged_ns(x, span.from_ns, span.to_ns))
+			continue;
+		*vec_push(&all) = span;
+		if (is_within(in, &span))
+			*vec_push(&slow) = span;
+	}
+	add_steps(x, &usual,
+		  &(struct usual_asked){p, loop, UINT32_MAX, x->list->judged_from_ns, true});
+	double usual_ns = diagnosis_mean_length(&usual);
+	if (stand_for(&slow, (double)(in->end_ns - in->onset_ns), usual_ns))
+		diagnosis_edges(&all, usual_ns, &free_ns, &range);
+	in->onset_ns = range.from_ns;
+	in->end_ns = range.to_ns;
+	vec_free(&all);
+	vec_free(&slow);
+	vec_free(&usual);
+}
+
+void diagnosis_spread(struct diagnosing *x)
+{
+	for (size_t i = 0; i < x->ret->incidents.len; i++)
+		spread(x, &x->ret->incidents.data[i]);
 }
 
 /* ---- time ---- */
@@ -269,7 +372,8 @@ static void add_plain(const struct diagnosing *x, blame_spans_t *ret, uint32_t t
 static struct usual_time *usual_plain(struct diagnosing *x, uint32_t pid, uint32_t thread)
 {
 	bool is_new = false;
-	struct usual_time *u = usual_of(x, pid, UINT32_MAX, thread, &is_new);
+	struct usual_time *u = usual_of(
+		x, &(struct usual_time){.pid = pid, .loop = UINT32_MAX, .thread = thread}, &is_new);
 	uint64_t first_ns, last_ns, judged_ns = x->list->judged_from_ns;
 	if (!is_new)
 		return u;

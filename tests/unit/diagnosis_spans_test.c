@@ -1,159 +1,160 @@
-/* diagnosis_spans_test.c - which stretches of an incident are slow, and which are usual, beside
- * times that were not judged.
+/* diagnosis_spans_test.c - which steps of a process are slow and which are usual, of steps made by
+ * hand; blames nothing.
  *
  * links: incident detect analyze recording base */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <linux/types.h>
 
 #include <cmocka.h>
+#include <linux/types.h>
 
 #include "incident/diagnosis_impl.h"
 #include "made_file.h"
 #include "recording/recording.h"
 
-#define S     1000000000ULL
-#define JOB   7
-#define BEGIN 100 /* seconds: of the job */
-#define END   160
+#define MS  1000000ULL
+#define JOB 7
 
 static struct rec_reader *reader;
+static const struct row_source *source;
 static struct timeline timeline;
 static struct steps steps;
-static struct steps_process *process;
-static struct anomaly_list list;
 static struct diagnosis found;
+static struct anomaly_list list;
 static struct diagnosing x;
-static struct evidence_question q;
 
-/* The job runs all the time. One incident, from 130 s on. */
-static void begin(uint64_t until_s)
+/* One thread, and a loop without steps so far. */
+static int start(void **state)
 {
-	struct rec_writer *w;
+	(void)state;
 	struct err e = {0};
+	struct rec_writer *w;
 	if (rec_writer_open(&w, path, NULL, &e))
 		fail_msg("%s", e.msg);
-	rec_put_process(w, &(struct m_process){.pid = JOB, .start_ns = 1});
 	rec_add_thread(w, &(struct m_thread){JOB, JOB, 0});
-	for (uint64_t at = BEGIN * S; at <= END * S; at += S / 10)
-		rec_put_sample(w, &(struct m_sample){.time_ns = at, .weight_ns = S / 10});
 	if (rec_writer_close(w, false, &e) || rec_open(&reader, path, &e))
 		fail_msg("%s", e.msg);
-	timeline_make(&timeline, rec_source(reader), &(struct timeline_options){0});
-	found = (struct diagnosis){0};
-	*vec_push(&found.incidents) =
-		(struct diagnosed){.id = 1, .pid = JOB, .onset_ns = 130 * S, .end_ns = until_s * S};
+	source = rec_source(reader);
+	timeline_make(&timeline, source, &(struct timeline_options){0});
 	steps = (struct steps){0};
-	list = (struct anomaly_list){.judged_from_ns = BEGIN * S};
-	q = (struct evidence_question){0};
-	x = (struct diagnosing){.ret = &found,
-				.s = rec_source(reader),
-				.t = &timeline,
-				.steps = &steps,
-				.list = &list,
-				.w = blame_world_new(rec_source(reader), &timeline)};
+	found = (struct diagnosis){0};
+	list = (struct anomaly_list){0};
+	x = (struct diagnosing){
+		.ret = &found, .s = source, .t = &timeline, .steps = &steps, .list = &list};
+	x.w = blame_world_new(source, &timeline);
+	struct steps_process *p = vec_push(&steps.processes);
+	*p = (struct steps_process){.pid = JOB, .tid = JOB};
+	*vec_push(&p->loops) = (struct steps_loop){0};
+	return 0;
 }
 
-/* Of a second each. */
-static void add_steps(void)
+static int end(void **state)
 {
-	process = vec_push(&steps.processes);
-	*process = (struct steps_process){.pid = JOB, .tid = JOB};
-	*vec_push(&process->loops) = (struct steps_loop){.steps = END - BEGIN};
-	for (uint32_t i = 0; i < END - BEGIN; i++)
-		*vec_push(&process->steps) = (struct steps_step){
-			.start_ns = (BEGIN + i) * S, .end_ns = (BEGIN + i + 1) * S, .index = i};
-}
-
-static void end(void)
-{
+	(void)state;
 	diagnosis_spans_free(&x);
 	blame_world_free(x.w);
-	vec_free(&q.slow);
-	vec_free(&found.incidents);
-	if (steps.processes.len) {
-		vec_free(&process->loops);
-		vec_free(&process->steps);
-	}
-	vec_free(&steps.processes);
 	timeline_free(&timeline);
 	rec_close(reader);
+	vec_free(&steps.processes.data[0].loops);
+	vec_free(&steps.processes.data[0].steps);
+	vec_free(&steps.processes);
+	vec_free(&found.incidents);
+	return 0;
 }
 
-static void ask(uint64_t from_s, uint64_t to_s)
+/* Steps of one length, the first of them so long after the last one. Returns its start. */
+static uint64_t add(int n, uint64_t ms, uint64_t after_ms)
 {
-	static struct unjudged_time unjudged;
-	unjudged = (struct unjudged_time){from_s * S, to_s * S};
-	list.unjudged = &unjudged;
-	list.unjudged_len = 1;
-	assert_true(diagnosis_spans(&x, &found.incidents.data[0], &q));
+	struct steps_process *p = &steps.processes.data[0];
+	uint64_t at = p->steps.len ? p->steps.data[p->steps.len - 1].end_ns : 0;
+	uint64_t first = at += after_ms * MS;
+	for (; n > 0; n--, at += ms * MS)
+		*vec_push(&p->steps) = (struct steps_step){
+			.start_ns = at, .end_ns = at + ms * MS, .index = p->loops.data[0].steps++};
+	return first;
 }
 
-/* What of these lies in a time. */
-static uint64_t seconds_in(const blame_spans_t *spans, uint64_t from_s, uint64_t to_s)
+static struct diagnosed *told(uint64_t from_ns, uint64_t to_ns)
 {
-	uint64_t ns = 0;
-	for (size_t i = 0; i < spans->len; i++) {
-		uint64_t from = spans->data[i].from_ns, to = spans->data[i].to_ns;
-		from = from > from_s * S ? from : from_s * S;
-		to = to < to_s * S ? to : to_s * S;
-		ns += to > from ? to - from : 0;
-	}
-	return ns / S;
+	struct diagnosed *in = vec_push(&found.incidents);
+	*in = (struct diagnosed){.onset_ns = from_ns, .end_ns = to_ns, .pid = JOB};
+	return in;
 }
 
-static void steps_of_unjudged_time_are_neither_slow_nor_usual(void **state)
+/* Of 90 usual steps of 100 ms the loop stood for 3 s before one: an evaluation. */
+static void add_usual(void)
 {
-	(void)state;
-	begin(140);
-	add_steps();
-	ask(132, 145);
+	add(50, 100, 0);
+	add(40, 100, 3000);
+}
+
+static void is_compared_with(const struct diagnosed *in, size_t slow, double usual_ms)
+{
+	struct evidence_question q = {0};
+	assert_true(diagnosis_spans(&x, in, &q));
 	assert_true(q.by_steps);
-	assert_int_equal(seconds_in(&q.slow, 130, 132), 2);
-	assert_int_equal(seconds_in(&q.slow, 132, 140), 0);
-	assert_int_equal(seconds_in(&q.usual->spans, 141, 145), 0);
-	assert_int_equal(seconds_in(&q.usual->spans, 145, 160), 15);
-	end();
+	assert_int_equal(q.slow.len, slow);
+	assert_true(q.slow.data[0].usual_ns == usual_ms * MS);
+	assert_true(diagnosis_mean_length(&q.usual->spans) == usual_ms * MS);
+	vec_free(&q.slow);
 }
 
-static void unjudged_time_is_neither_slow_nor_usual(void **state)
+static void steps_without_a_pause_are_compared_with_such(void **state)
 {
 	(void)state;
-	begin(140);
-	ask(132, 145);
-	assert_false(q.by_steps);
-	assert_int_equal(seconds_in(&q.slow, 130, 132), 2);
-	assert_int_equal(seconds_in(&q.slow, 132, 140), 0);
-	assert_int_equal(seconds_in(&q.usual->spans, 141, 145), 0);
-	assert_int_equal(seconds_in(&q.usual->spans, 145, 160), 15);
-	assert_int_equal(seconds_in(&q.usual->spans, BEGIN, 129), 29);
-	end();
+	add_usual();
+	uint64_t from_ns = add(20, 200, 0), to_ns = from_ns + 4000 * MS;
+	is_compared_with(told(from_ns, to_ns), 20, 100);
 }
 
-/* Else nothing would be left of it. */
-static void an_incident_that_was_hardly_judged_counts_whole(void **state)
+/* Which is as long as it is on average. */
+static void where_the_loop_stood_pauses_are_part_of_it(void **state)
 {
 	(void)state;
-	begin(135);
-	add_steps();
-	ask(130, 145);
-	assert_int_equal(seconds_in(&q.slow, 130, 135), 5);
-	assert_int_equal(seconds_in(&q.usual->spans, 136, 145), 0);
-	end();
+	add_usual();
+	uint64_t from_ns = add(10, 200, 0), to_ns = from_ns + 7000 * MS;
+	add(10, 200, 3000);
+	/* without the first five, and ten that are within a second of the incident */
+	is_compared_with(told(from_ns, to_ns), 20, (74 * 100 + 3100) / 75.0);
+}
+
+/* Both ends, not into another one's time. */
+static void incidents_are_spread_over_their_steps(void **state)
+{
+	(void)state;
+	add_usual();
+	uint64_t from_ns = add(60, 200, 0);
+	add(40, 100, 0);
+	told(from_ns + 1000 * MS, from_ns + 4000 * MS);
+	told(from_ns + 7000 * MS, from_ns + 11000 * MS);
+	diagnosis_spread(&x);
+	assert_int_equal(found.incidents.data[0].onset_ns, from_ns);
+	assert_int_equal(found.incidents.data[0].end_ns, from_ns + 7000 * MS);
+	assert_int_equal(found.incidents.data[1].onset_ns, from_ns + 7000 * MS);
+	assert_int_equal(found.incidents.data[1].end_ns, from_ns + 12000 * MS);
+}
+
+/* Those that are found now and then say nothing of the time between them. */
+static void steps_that_do_not_stand_for_it_move_nothing(void **state)
+{
+	(void)state;
+	add_usual();
+	uint64_t from_ns = add(5, 200, 0) + 400 * MS;
+	told(from_ns, from_ns + 10000 * MS);
+	diagnosis_spread(&x);
+	assert_int_equal(found.incidents.data[0].onset_ns, from_ns);
 }
 
 int main(void)
 {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(steps_of_unjudged_time_are_neither_slow_nor_usual),
-		cmocka_unit_test(unjudged_time_is_neither_slow_nor_usual),
-		cmocka_unit_test(an_incident_that_was_hardly_judged_counts_whole),
+		TEST(steps_without_a_pause_are_compared_with_such),
+		TEST(where_the_loop_stood_pauses_are_part_of_it),
+		TEST(incidents_are_spread_over_their_steps),
+		TEST(steps_that_do_not_stand_for_it_move_nothing),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }

@@ -169,6 +169,47 @@ static void a_weak_cause_begins_where_it_does(void **state)
 	is_one_piece_from(4);
 }
 
+/* Slices of five steps: those from a third of the second one on took twice as long as usual. */
+static struct blame_span five[SLICES][5];
+
+static void make_steps(void)
+{
+	uint64_t ns = 0;
+	make_slices();
+	for (size_t i = 0; i < SLICES; i++) {
+		for (size_t k = 0; k < 5; k++) {
+			uint64_t length = 5 * i + k < 8 || i > 9 ? 100000000 : 200000000;
+			five[i][k] = (struct blame_span){0, ns, ns + length, 1e8};
+			ns += length;
+		}
+		q[i] = (struct evidence_question){.slow = {five[i], 5, 0}, .by_steps = true};
+		at[i].blame.whole_ns = (double)(five[i][4].to_ns - five[i][0].from_ns);
+		if (i > 1 && i < 10)
+			slice_has(&at[i], BLAME_COLLECTS, 0.4e9);
+	}
+}
+
+static void is_piece(uint64_t from_ns, uint64_t to_ns)
+{
+	diagnosis_cut(q, at, SLICES, false, &cut);
+	assert_int_equal(cut.len, 1);
+	assert_int_equal(cut.data[0].slow.data[0].from_ns, from_ns);
+	assert_int_equal(cut.data[0].slow.data[cut.data[0].slow.len - 1].to_ns, to_ns);
+	free_slices();
+}
+
+/* What of a slice is slow is of it, though of the whole its cause explains nothing. */
+static void its_ends_go_by_steps(void **state)
+{
+	(void)state;
+	make_steps();
+	is_piece(five[1][3].from_ns, five[9][4].to_ns);
+	/* but not where another cause is known, if that is too little for a piece */
+	make_steps();
+	slice_has(&at[1], BLAME_RIVAL, 0.2e9);
+	is_piece(five[2][0].from_ns, five[9][4].to_ns);
+}
+
 /* What no cause is known of is told as well. */
 static void a_piece_may_be_unknown(void **state)
 {
@@ -221,6 +262,7 @@ int main(void)
 		T(what_a_quota_takes_first_is_of_it),
 		T(what_a_cause_has_no_part_in_is_left_off_its_ends),
 		T(a_weak_cause_begins_where_it_does),
+		T(its_ends_go_by_steps),
 		T(a_piece_may_be_unknown),
 		T(ends_of_plain_time_say_little),
 		T(without_any_cause_it_stays_whole),
