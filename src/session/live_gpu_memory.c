@@ -22,71 +22,36 @@
 #include "wire/event.h"
 
 #define PROCESSES	1024
-#define BLOCKS_ALL	(1 << 16)
 #define ITEMS_MOST	(1 << 16) /* that wait; more are taken as they came */
 #define PLACES		32	  /* in code, of a process */
 #define GPUS_OF_PROCESS 64
 #define FREEING		8 /* functions that a process frees by */
 #define WRONG_MOST	3 /* answers in a row that a ledger holds more than they say */
 #define OTHER		GPU_MEMORY_OWNERS
-#define NO_BLOCK	UINT32_MAX
 #define ON_DEVICE	1 /* CU_MEM_LOCATION_TYPE_DEVICE */
-
-enum what {
-	NOTHING,
-	ALLOC,
-	ALLOC_CALLER,
-	FREE,
-	CREATE,
-	MAP,
-	UNMAP,
-	RELEASE,
-	ANSWER, /* of NVML */
-};
 
 /* By the roles of docs/catalog.md. */
 static const struct role {
 	const char *name;
-	uint8_t what; /* enum what */
+	uint8_t what; /* enum gpu_memory_what */
 	bool at_start;
 	const char *args[3];
 } roles[] = {
-	{"alloc", ALLOC, false, {"pointer", "bytes"}},
-	{"alloc_caller", ALLOC_CALLER, false, {"pointer"}},
-	{"free", FREE, true, {"pointer"}},
-	{"vmm_create", CREATE, false, {"handle", "bytes", "location"}},
-	{"vmm_map", MAP, false, {"address", "bytes", "handle"}},
-	{"vmm_unmap", UNMAP, true, {"address", "bytes"}},
-	{"vmm_release", RELEASE, true, {"handle"}},
+	{"alloc", MEMORY_ALLOC, false, {"pointer", "bytes"}},
+	{"alloc_caller", MEMORY_ALLOC_CALLER, false, {"pointer"}},
+	{"free", MEMORY_FREE, true, {"pointer"}},
+	{"vmm_create", MEMORY_CREATE, false, {"handle", "bytes", "location"}},
+	{"vmm_map", MEMORY_MAP, false, {"address", "bytes", "handle"}},
+	{"vmm_unmap", MEMORY_UNMAP, true, {"address", "bytes"}},
+	{"vmm_release", MEMORY_RELEASE, true, {"handle"}},
 };
 #define ROLES (sizeof(roles) / sizeof(roles[0]))
 
 struct gpu_memory_probe {
 	bool known, at_start;
-	uint8_t what; /* enum what */
+	uint8_t what; /* enum gpu_memory_what */
 	int8_t args[3], caller_arg;
 	uint64_t off_ns; /* by a budget, so far */
-};
-
-struct gpu_memory_item {
-	uint64_t time_ns, start_ns;
-	uint64_t v[3]; /* as a role's args; of ANSWER: bytes, GPU, instance */
-	uint32_t pid;
-	uint8_t what;  /* enum what */
-	uint8_t owner; /* of its ledger */
-};
-
-struct block {
-	uint64_t address; /* or handle */
-	uint64_t bytes, from_ns;
-	uint32_t mappings;
-	uint8_t owner;
-	bool live, created, released;
-};
-
-struct mapping {
-	uint64_t bytes;
-	uint32_t block; /* NO_BLOCK: of memory that was not seen being made */
 };
 
 struct place {
@@ -100,13 +65,9 @@ struct answer {
 	int32_t instance;
 };
 
-struct gpu_memory_ledger {
-	VEC(struct block) blocks;
-	VEC(uint32_t) free_blocks;
-	VEC(struct mapping) mappings;
-	VEC(uint32_t) free_mappings;
-	struct map64 block_of, handle_of, mapping_of; /* by address, handle, address */
-	uint64_t bytes[GPU_MEMORY_OWNERS + 1];
+/* Of a process: what it holds, and whose. */
+struct gpu_memory_books {
+	struct gpu_memory_ledger ledger;
 	char owners[GPU_MEMORY_OWNERS][GPU_MEMORY_NAME_BYTES];
 	bool has[GPU_MEMORY_OWNERS + 1]; /* it had memory when NVML told */
 	size_t owners_len;
@@ -131,29 +92,15 @@ static struct live_gpu_memory_process *process_of(struct live_gpu_memory *m, uin
 	map64_set(&m->process_of, pid, m->processes.len);
 	struct live_gpu_memory_process *p = vec_push(&m->processes);
 	p->pid = pid;
-	p->ledger = xcalloc(1, sizeof(*p->ledger));
+	p->books = xcalloc(1, sizeof(*p->books));
+	p->books->ledger.all = &m->blocks;
 	return p;
 }
 
-/* What is in it is nobody's from now on; names and places stay. */
-static void ledger_empty(struct live_gpu_memory *m, struct gpu_memory_ledger *l)
+static void process_free(struct live_gpu_memory_process *p)
 {
-	m->blocks -= l->blocks.len - l->free_blocks.len;
-	vec_free(&l->blocks);
-	vec_free(&l->free_blocks);
-	vec_free(&l->mappings);
-	vec_free(&l->free_mappings);
-	map64_free(&l->block_of);
-	map64_free(&l->handle_of);
-	map64_free(&l->mapping_of);
-	memset(l->bytes, 0, sizeof(l->bytes));
-	l->wrong = 0;
-}
-
-static void process_free(struct live_gpu_memory *m, struct live_gpu_memory_process *p)
-{
-	ledger_empty(m, p->ledger);
-	free(p->ledger);
+	gpu_memory_ledger_empty(&p->books->ledger);
+	free(p->books);
 	vec_free(&p->rows);
 }
 
@@ -183,17 +130,17 @@ void live_gpu_memory_owner(char ret[static GPU_MEMORY_NAME_BYTES], const char *p
 		snprintf(ret, GPU_MEMORY_NAME_BYTES, "%s", GPU_MEMORY_OTHER);
 }
 
-static uint8_t owner_named(struct gpu_memory_ledger *l, const char *path)
+static uint8_t owner_named(struct gpu_memory_books *b, const char *path)
 {
 	char name[GPU_MEMORY_NAME_BYTES];
 	live_gpu_memory_owner(name, path);
 	size_t i = 0;
-	while (i < l->owners_len && strcmp(l->owners[i], name))
+	while (i < b->owners_len && strcmp(b->owners[i], name))
 		i++;
 	if (i == GPU_MEMORY_OWNERS || !strcmp(name, GPU_MEMORY_OTHER))
 		return OTHER;
-	if (i == l->owners_len)
-		memcpy(l->owners[l->owners_len++], name, sizeof(name));
+	if (i == b->owners_len)
+		memcpy(b->owners[b->owners_len++], name, sizeof(name));
 	return (uint8_t)i;
 }
 
@@ -202,178 +149,40 @@ static uint8_t owner_named(struct gpu_memory_ledger *l, const char *path)
 static uint8_t owner_at(const struct live_gpu_memory *m, struct live_gpu_memory_process *p,
 			uint64_t address)
 {
-	struct gpu_memory_ledger *l = p->ledger;
+	struct gpu_memory_books *b = p->books;
 	proc_maps_t maps = {0};
 	struct err e;
-	for (size_t i = 0; i < l->places_len; i++)
-		if (address >= l->places[i].start && address < l->places[i].end)
-			return l->places[i].owner;
-	if (!address || l->places_len == PLACES ||
+	for (size_t i = 0; i < b->places_len; i++)
+		if (address >= b->places[i].start && address < b->places[i].end)
+			return b->places[i].owner;
+	if (!address || b->places_len == PLACES ||
 	    proc_code_read(m->proc_root ? m->proc_root : "/proc", (pid_t)p->pid, &maps, &e))
 		return OTHER;
 	const struct proc_map *map = proc_map_at(&maps, address);
-	l->places[l->places_len++] =
-		map ? (struct place){map->start, map->end, owner_named(l, map->path)}
+	b->places[b->places_len++] =
+		map ? (struct place){map->start, map->end, owner_named(b, map->path)}
 		    : (struct place){address, address + 1, OTHER};
 	proc_maps_free(&maps);
-	return l->places[l->places_len - 1].owner;
-}
-
-/* ---- the ledger ---- */
-
-static void block_begin(struct live_gpu_memory *m, struct gpu_memory_ledger *l, struct map64 *index,
-			const struct block *b)
-{
-	size_t at = l->blocks.len;
-	if (m->blocks >= BLOCKS_ALL)
-		return;
-	if (l->free_blocks.len)
-		at = l->free_blocks.data[--l->free_blocks.len];
-	else
-		(void)vec_push(&l->blocks);
-	l->blocks.data[at] = *b;
-	map64_set(index, b->address, at);
-	l->bytes[b->owner] += b->bytes;
-	m->blocks++;
-}
-
-static void block_end(struct live_gpu_memory *m, struct gpu_memory_ledger *l, size_t at)
-{
-	struct block *b = &l->blocks.data[at];
-	struct map64 *index = b->created ? &l->handle_of : &l->block_of;
-	uint64_t named;
-	b->live = false;
-	l->bytes[b->owner] -= b->bytes;
-	if (map64_get(index, b->address, &named) && named == at)
-		map64_del(index, b->address);
-	*vec_push(&l->free_blocks) = (uint32_t)at;
-	m->blocks--;
-}
-
-static void end_unused(struct live_gpu_memory *m, struct gpu_memory_ledger *l, size_t at)
-{
-	const struct block *b = &l->blocks.data[at];
-	if (b->live && b->released && !b->mappings)
-		block_end(m, l, at);
-}
-
-static void take_alloc(struct live_gpu_memory *m, struct gpu_memory_ledger *l,
-		       const struct gpu_memory_item *i)
-{
-	bool created = i->what == CREATE;
-	struct map64 *index = created ? &l->handle_of : &l->block_of;
-	uint64_t at;
-	if (map64_get(index, i->v[0], &at)) { /* its end was not seen */
-		l->blocks.data[at].released = true;
-		if (!l->blocks.data[at].mappings)
-			block_end(m, l, at);
-	}
-	block_begin(m, l, index,
-		    &(struct block){.address = i->v[0],
-				    .bytes = i->v[1],
-				    .from_ns = i->time_ns,
-				    .owner = i->owner,
-				    .live = true,
-				    .created = created});
-}
-
-/* The runtime's call holds the driver's: the memory is that of who called the runtime. */
-static void take_caller(struct gpu_memory_ledger *l, const struct gpu_memory_item *i)
-{
-	uint64_t at;
-	if (!map64_get(&l->block_of, i->v[0], &at))
-		return;
-	struct block *b = &l->blocks.data[at];
-	if (b->from_ns < i->start_ns || b->from_ns > i->time_ns)
-		return;
-	l->bytes[b->owner] -= b->bytes;
-	b->owner = i->owner;
-	l->bytes[b->owner] += b->bytes;
-}
-
-/* A call that came late may be of what was at the address before. */
-static void take_free(struct live_gpu_memory *m, struct gpu_memory_ledger *l,
-		      const struct gpu_memory_item *i)
-{
-	uint64_t at;
-	if (map64_get(&l->block_of, i->v[0], &at) && l->blocks.data[at].from_ns <= i->time_ns)
-		block_end(m, l, at);
-}
-
-static void mapping_end(struct live_gpu_memory *m, struct gpu_memory_ledger *l, uint64_t address,
-			size_t at)
-{
-	uint32_t block = l->mappings.data[at].block;
-	map64_del(&l->mapping_of, address);
-	*vec_push(&l->free_mappings) = (uint32_t)at;
-	if (block == NO_BLOCK)
-		return;
-	l->blocks.data[block].mappings--;
-	end_unused(m, l, block);
-}
-
-static void take_map(struct live_gpu_memory *m, struct gpu_memory_ledger *l,
-		     const struct gpu_memory_item *i)
-{
-	uint64_t at, block = NO_BLOCK;
-	if (map64_get(&l->mapping_of, i->v[0], &at))
-		mapping_end(m, l, i->v[0], at);
-	if (!map64_get(&l->handle_of, i->v[2], &block))
-		return;
-	l->blocks.data[block].mappings++;
-	at = l->mappings.len;
-	if (l->free_mappings.len)
-		at = l->free_mappings.data[--l->free_mappings.len];
-	else
-		(void)vec_push(&l->mappings);
-	l->mappings.data[at] = (struct mapping){.bytes = i->v[1], .block = (uint32_t)block};
-	map64_set(&l->mapping_of, i->v[0], at);
-}
-
-/* One call may unmap several that lie side by side. */
-static void take_unmap(struct live_gpu_memory *m, struct gpu_memory_ledger *l,
-		       const struct gpu_memory_item *i)
-{
-	uint64_t address = i->v[0], left = i->v[1], at;
-	while (map64_get(&l->mapping_of, address, &at)) {
-		uint64_t bytes = l->mappings.data[at].bytes;
-		mapping_end(m, l, address, at);
-		if (!bytes || bytes >= left)
-			return;
-		address += bytes;
-		left -= bytes;
-	}
-}
-
-/* The handle is void from now on, and may come again. */
-static void take_release(struct live_gpu_memory *m, struct gpu_memory_ledger *l,
-			 const struct gpu_memory_item *i)
-{
-	uint64_t at;
-	if (!map64_get(&l->handle_of, i->v[0], &at) || l->blocks.data[at].from_ns > i->time_ns)
-		return;
-	map64_del(&l->handle_of, i->v[0]);
-	l->blocks.data[at].released = true;
-	end_unused(m, l, at);
+	return b->places[b->places_len - 1].owner;
 }
 
 /* ---- NVML's answers ---- */
 
-static void keep_answer(struct gpu_memory_ledger *l, const struct gpu_memory_item *i)
+static void keep_answer(struct gpu_memory_books *b, const struct gpu_memory_item *i)
 {
 	uint32_t gpu = (uint32_t)i->v[1];
 	int32_t instance = (int32_t)i->v[2];
 	size_t kept = 0, at = 0;
-	for (size_t k = 0; k < l->answers_len; k++)
-		if (l->answers[k].time_ns + SERIES_OLD_NS > i->time_ns)
-			l->answers[kept++] = l->answers[k];
-	l->answers_len = kept;
-	while (at < kept && (l->answers[at].gpu != gpu || l->answers[at].instance != instance))
+	for (size_t k = 0; k < b->answers_len; k++)
+		if (b->answers[k].time_ns + SERIES_OLD_NS > i->time_ns)
+			b->answers[kept++] = b->answers[k];
+	b->answers_len = kept;
+	while (at < kept && (b->answers[at].gpu != gpu || b->answers[at].instance != instance))
 		at++;
 	if (at == GPUS_OF_PROCESS)
 		return;
-	l->answers_len += at == kept;
-	l->answers[at] = (struct answer){i->v[0], i->time_ns, gpu, instance};
+	b->answers_len += at == kept;
+	b->answers[at] = (struct answer){i->v[0], i->time_ns, gpu, instance};
 }
 
 static void add_row(struct live_gpu_memory_process *p, const char *owner, uint64_t bytes)
@@ -385,40 +194,39 @@ static void add_row(struct live_gpu_memory_process *p, const char *owner, uint64
 
 static void tell(struct live_gpu_memory_process *p, uint64_t not_seen, uint64_t time_ns)
 {
-	struct gpu_memory_ledger *l = p->ledger;
+	struct gpu_memory_books *b = p->books;
 	p->rows.len = 0;
 	for (size_t i = 0; i <= GPU_MEMORY_OWNERS; i++)
-		l->has[i] |= l->bytes[i] != 0;
-	for (size_t i = 0; i < l->owners_len; i++)
-		if (l->has[i])
-			add_row(p, l->owners[i], l->bytes[i]);
-	if (l->has[OTHER])
-		add_row(p, GPU_MEMORY_OTHER, l->bytes[OTHER]);
+		b->has[i] |= b->ledger.bytes[i] != 0;
+	for (size_t i = 0; i < b->owners_len; i++)
+		if (b->has[i])
+			add_row(p, b->owners[i], b->ledger.bytes[i]);
+	if (b->has[OTHER])
+		add_row(p, GPU_MEMORY_OTHER, b->ledger.bytes[OTHER]);
 	add_row(p, GPU_MEMORY_NOT_SEEN, not_seen);
 	p->told = true;
 	p->told_ns = time_ns;
-	p->on_several = l->answers_len != 1;
-	p->gpu = l->answers[0].gpu;
-	p->instance = l->answers[0].instance;
+	p->on_several = b->answers_len != 1;
+	p->gpu = b->answers[0].gpu;
+	p->instance = b->answers[0].instance;
 }
 
-static void take_answer(struct live_gpu_memory *m, struct live_gpu_memory_process *p,
-			const struct gpu_memory_item *i)
+static void take_answer(struct live_gpu_memory_process *p, const struct gpu_memory_item *i)
 {
-	struct gpu_memory_ledger *l = p->ledger;
+	struct gpu_memory_books *b = p->books;
 	uint64_t all = 0, seen = 0;
-	keep_answer(l, i);
-	for (size_t k = 0; k < l->answers_len; k++)
-		all += l->answers[k].bytes;
+	keep_answer(b, i);
+	for (size_t k = 0; k < b->answers_len; k++)
+		all += b->answers[k].bytes;
 	for (size_t k = 0; k <= GPU_MEMORY_OWNERS; k++)
-		seen += l->bytes[k];
-	if (seen > all && ++l->wrong < WRONG_MOST)
+		seen += b->ledger.bytes[k];
+	if (seen > all && ++b->wrong < WRONG_MOST)
 		return;
 	if (seen > all) {
-		ledger_empty(m, l);
+		gpu_memory_ledger_empty(&b->ledger);
 		seen = 0;
 	}
-	l->wrong = 0;
+	b->wrong = 0;
 	tell(p, all - seen, i->time_ns);
 }
 
@@ -432,43 +240,10 @@ static void take_item(struct live_gpu_memory *m, const struct live_series *s,
 	if (!of || of->end_ns || !map64_get(&m->process_of, i->pid, &at))
 		return;
 	struct live_gpu_memory_process *p = &m->processes.data[at];
-	switch ((enum what)i->what) {
-	case ALLOC:
-	case CREATE:
-		take_alloc(m, p->ledger, i);
-		break;
-	case ALLOC_CALLER:
-		take_caller(p->ledger, i);
-		break;
-	case FREE:
-		take_free(m, p->ledger, i);
-		break;
-	case MAP:
-		take_map(m, p->ledger, i);
-		break;
-	case UNMAP:
-		take_unmap(m, p->ledger, i);
-		break;
-	case RELEASE:
-		take_release(m, p->ledger, i);
-		break;
-	case ANSWER:
-		take_answer(m, p, i);
-		break;
-	case NOTHING:
-		break;
-	}
-}
-
-/* At one time: what frees first, as an address may be given away at once; answers last. */
-static int compare_items(const void *a, const void *b)
-{
-	const struct gpu_memory_item *x = a, *y = b;
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	bool x_frees = x->what == FREE || x->what == UNMAP || x->what == RELEASE;
-	bool y_frees = y->what == FREE || y->what == UNMAP || y->what == RELEASE;
-	return x_frees != y_frees ? (x_frees ? -1 : 1) : (int)x->what - (int)y->what;
+	if (i->what == MEMORY_ANSWER)
+		take_answer(p, i);
+	else
+		gpu_memory_ledger_take(&p->books->ledger, i);
 }
 
 static void take_items(struct live_gpu_memory *m, const struct live_series *s, uint64_t upto_ns)
@@ -476,7 +251,7 @@ static void take_items(struct live_gpu_memory *m, const struct live_series *s, u
 	size_t n = 0;
 	if (!m->items.len)
 		return;
-	qsort(m->items.data, m->items.len, sizeof(*m->items.data), compare_items);
+	qsort(m->items.data, m->items.len, sizeof(*m->items.data), gpu_memory_items_compare);
 	bool all = m->items.len > ITEMS_MOST;
 	for (; n < m->items.len && (all || m->items.data[n].time_ns < upto_ns); n++)
 		take_item(m, s, &m->items.data[n]);
@@ -522,26 +297,26 @@ static uint64_t arg_of(const struct m_call *c, int8_t arg)
 	return arg >= 0 && arg < c->nargs ? c->args[arg] : 0;
 }
 
-static void know_freeing(struct gpu_memory_ledger *l, uint32_t probe)
+static void know_freeing(struct gpu_memory_books *b, uint32_t probe)
 {
 	size_t i = 0;
-	while (i < l->freeing_len && l->freeing[i] != probe)
+	while (i < b->freeing_len && b->freeing[i] != probe)
 		i++;
-	if (i == l->freeing_len && i < FREEING)
-		l->freeing[l->freeing_len++] = probe;
+	if (i == b->freeing_len && i < FREEING)
+		b->freeing[b->freeing_len++] = probe;
 }
 
 /* What was made elsewhere has no place on a device. */
 static bool is_on_device(const struct gpu_memory_probe *p, const struct m_call *c)
 {
-	return p->what != CREATE || p->args[2] < 0 || arg_of(c, p->args[2]) == ON_DEVICE;
+	return p->what != MEMORY_CREATE || p->args[2] < 0 || arg_of(c, p->args[2]) == ON_DEVICE;
 }
 
 static void take_call(struct live_gpu_memory *m, const struct session_view *v,
 		      const struct live_series *s, const struct m_call *c)
 {
 	const struct gpu_memory_probe *p = probe_of(m, v, c->probe);
-	if (!p || p->what == NOTHING || c->flags & CALL_ERROR ||
+	if (!p || p->what == MEMORY_NOTHING || c->flags & CALL_ERROR ||
 	    (c->flags & CALL_OPEN && !p->at_start) || !arg_of(c, p->args[0]) || !is_on_device(p, c))
 		return;
 	const struct m_thread *thread = v->names->thread(v->names->ctx, c->thread);
@@ -557,10 +332,10 @@ static void take_call(struct live_gpu_memory *m, const struct session_view *v,
 				      .what = p->what};
 	for (int k = 0; k < 3; k++)
 		i->v[k] = arg_of(c, p->args[k]);
-	if (p->what == ALLOC || p->what == ALLOC_CALLER || p->what == CREATE)
+	if (p->what == MEMORY_ALLOC || p->what == MEMORY_ALLOC_CALLER || p->what == MEMORY_CREATE)
 		i->owner = owner_at(m, of, arg_of(c, p->caller_arg));
 	else if (p->at_start)
-		know_freeing(of->ledger, c->probe);
+		know_freeing(of->books, c->probe);
 }
 
 static void take_counter(struct live_gpu_memory *m, const struct session_view *v,
@@ -574,17 +349,23 @@ static void take_counter(struct live_gpu_memory *m, const struct session_view *v
 	*vec_push(&m->items) = (struct gpu_memory_item){
 		.time_ns = c->time_ns,
 		.pid = row->pid,
-		.what = ANSWER,
+		.what = MEMORY_ANSWER,
 		.v = {(uint64_t)c->value, row->gpu, (uint64_t)(int64_t)row->instance}};
+}
+
+static void begin_anew(struct gpu_memory_books *b)
+{
+	gpu_memory_ledger_empty(&b->ledger);
+	b->wrong = 0;
 }
 
 static void empty_those_that_free_by(struct live_gpu_memory *m, uint32_t probe)
 {
 	for (size_t i = 0; i < m->processes.len; i++) {
-		struct gpu_memory_ledger *l = m->processes.data[i].ledger;
-		for (size_t k = 0; k < l->freeing_len; k++)
-			if (l->freeing[k] == probe)
-				ledger_empty(m, l);
+		struct gpu_memory_books *b = m->processes.data[i].books;
+		for (size_t k = 0; k < b->freeing_len; k++)
+			if (b->freeing[k] == probe)
+				begin_anew(b);
 	}
 }
 
@@ -623,7 +404,7 @@ void live_gpu_memory_forget(struct live_gpu_memory *m, const struct live_series 
 		if (of && !of->end_ns)
 			m->processes.data[kept++] = m->processes.data[i];
 		else
-			process_free(m, &m->processes.data[i]);
+			process_free(&m->processes.data[i]);
 	}
 	if (kept == m->processes.len)
 		return;
@@ -636,7 +417,7 @@ void live_gpu_memory_forget(struct live_gpu_memory *m, const struct live_series 
 void live_gpu_memory_free(struct live_gpu_memory *m)
 {
 	for (size_t i = 0; i < m->processes.len; i++)
-		process_free(m, &m->processes.data[i]);
+		process_free(&m->processes.data[i]);
 	vec_free(&m->processes);
 	vec_free(&m->items);
 	vec_free(&m->probes);

@@ -12,8 +12,8 @@
 
 #include "base/buffer.h"
 #include "base/map64.h"
+#include "session/gpu_memory_ledger.h"
 
-#define GPU_MEMORY_OWNERS     16 /* names of a process; others are one row */
 #define GPU_MEMORY_NAME_BYTES 48
 #define GPU_MEMORY_OTHER      "(other)"	   /* libraries that found no room, code of no file */
 #define GPU_MEMORY_NOT_SEEN   "(not seen)" /* what no call that was seen asked for */
@@ -32,10 +32,9 @@ struct live_gpu_memory_process {
 	int32_t instance; /* or of this instance of it; -1: none */
 	uint64_t told_ns; /* of CLOCK_MONOTONIC: when NVML told */
 	VEC(struct live_gpu_memory_row) rows;
-	struct gpu_memory_ledger *ledger; /* its own */
+	struct gpu_memory_books *books; /* its own */
 };
 
-struct gpu_memory_item;
 struct gpu_memory_probe;
 
 struct live_gpu_memory {
@@ -51,8 +50,9 @@ struct live_gpu_memory {
 struct live_series;
 struct session_view;
 
-/* m: zeroed but for proc_root. The calls and counters of a batch; s: whose processes are kept. What
- * happened after v->upto_ns waits, for calls and NVML's answers count in the order of time. */
+/* m: zeroed but for proc_root, and stays where it is. The calls and counters of a batch; s: whose
+ * processes are kept. What happened after v->upto_ns waits, for calls and NVML's answers count in
+ * the order of time. */
 void live_gpu_memory_batch(struct live_gpu_memory *m, const struct session_view *v,
 			   const struct live_series *s);
 /* What is of processes that s does not know, or that have ended, is dropped. */
