@@ -8,13 +8,14 @@ python3-pyte.
     python3 lab/first_pages/faulty.py --page docs/first-pages-faults.md FOLDER
 
 Of each program there are three runs: one that nothing slows, of which `eacgm learn` makes a model,
-one that is recorded, and one that is watched, both with the same fault. A program that is not here is
-left out, and a line says so."""
+one that is recorded, and one that is watched, both with the same fault. Runs that FOLDER has are not
+made again. A program that is not here is left out, and a line says so."""
 import argparse
 import collections
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -49,6 +50,15 @@ def lab(eacgm, out, program, plan, environment=None):
          "--plan", plan, *faults, "--seed", str(program.seed), "--minutes", MINUTES[plan],
          "--recorded", "--out", out], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env=dict(os.environ, **(environment or {})), check=False)
+    if done.returncode:
+        shutil.rmtree(out, ignore_errors=True)
+    return None if done.returncode == 0 else done.stdout[-600:]
+
+
+def learn(eacgm, clean, model):
+    """None, or why there is no model."""
+    done = subprocess.run([eacgm, "learn", clean / "run.eacgm", "-o", model], check=False, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return None if done.returncode == 0 else done.stdout[-600:]
 
 
@@ -75,23 +85,20 @@ def shown(out):
 
 
 def keep(eacgm, out, name, program):
-    """The files of a program; why not, or None."""
+    """The files of a program, without runs that are there already; why not, or None."""
     clean, recorded, watched = (out / name / part for part in ("clean", "recorded", "watched"))
     model = out / name / "job.model"
-    why_not = lab(eacgm, clean, program, "clean")
-    if why_not:
-        return why_not
-    learned = subprocess.run([eacgm, "learn", clean / "run.eacgm", "-o", model], check=False, text=True,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if learned.returncode:
-        return learned.stdout[-600:]
-    why_not = lab(eacgm, recorded, program, "apart") or \
-        lab(HERE / "screen.py", watched, program, "apart",
-            {"EACGM": str(eacgm), "EACGM_MODEL": str(model)})
-    if not why_not and not (episode(recorded) and episode(watched)):
-        why_not = "there was no fault"
-    if why_not:
-        return why_not
+    wanted = [(clean, lambda: lab(eacgm, clean, program, "clean")),
+              (model, lambda: learn(eacgm, clean, model)),
+              (recorded, lambda: lab(eacgm, recorded, program, "apart")),
+              (watched, lambda: lab(HERE / "screen.py", watched, program, "apart",
+                                    {"EACGM": str(eacgm), "EACGM_MODEL": str(model)}))]
+    for path, make in wanted:
+        why_not = None if path.exists() else make()
+        if why_not:
+            return why_not
+    if not (episode(recorded) and episode(watched)):
+        return "there was no fault"
     fault = episode(recorded)
     (out / f"{name}.json").write_text(json.dumps({
         "name": name, "title": program.title, "done": program.done, "fault": fault,

@@ -519,19 +519,23 @@ static void draw_advice(struct screen *p)
 	if (c == p->s->causes + LIVE_CAUSES || !c->id || !c->advice || is_full(p))
 		return;
 	begin_line(p);
-	put_styled(p, BOLD, "do: ");
-	put_words(p, c->advice, 4);
+	put_label(p, "do");
+	put_words(p, c->advice, NAME_COLUMNS + 1);
 }
 
-/* Why it is or was slow. */
-static void draw_causes(struct screen *p)
+/* Why it is or was slow: the answer, so it stands first. */
+static void draw_verdict(struct screen *p)
 {
-	for (size_t i = 0; i < LIVE_CAUSES && p->s->causes[i].id && !is_full(p); i++) {
-		const struct live_cause *c = &p->s->causes[i];
+	const struct live_cause *causes = p->s->causes;
+	for (size_t i = 0; i < LIVE_CAUSES && causes[i].id && !is_full(p); i++) {
 		begin_line(p);
-		put_styled(p, c->ended ? PLAIN : ALARM, c->ended ? "was slow: " : "is slow: ");
-		put_sentence(p, PLAIN, c->what);
+		put_label(p, i ? "" : "slow");
+		put_styled(p, causes[i].ended ? PLAIN : ALARM, causes[i].ended ? "was: " : "now: ");
+		put_sentence(p, PLAIN, causes[i].what);
 	}
+	draw_advice(p);
+	if (causes[0].id)
+		draw_gap(p);
 }
 
 static void draw_anomalies(struct screen *p)
@@ -553,8 +557,6 @@ static void draw_anomalies(struct screen *p)
 		    (unsigned long long)s->lasting, s->lasting == 1 ? "s" : "");
 	else
 		put(p, PLAIN, "%s", human_count(count, s->anomalies));
-	draw_causes(p);
-	draw_advice(p);
 	uint64_t oldest = s->latest_next > LIVE_ANOMALIES ? s->latest_next - LIVE_ANOMALIES : 0;
 	for (uint64_t n = s->latest_next; n > oldest && !is_full(p); n--)
 		draw_anomaly(p, &s->latest[(n - 1) % LIVE_ANOMALIES]);
@@ -582,8 +584,8 @@ void watch_render(struct buf *out, const struct live_state *s, const struct watc
 	size_t from = out->len;
 	struct screen p = {.out = out, .s = s, .size = size};
 	void (*const parts[])(struct screen *) = {
-		draw_head, draw_gap,  draw_steps,    draw_phases, draw_gap, draw_layers,
-		draw_gap,  draw_gpus, draw_counters, draw_cost,	  draw_gap};
+		draw_head,   draw_gap, draw_verdict, draw_steps,    draw_phases, draw_gap,
+		draw_layers, draw_gap, draw_gpus,    draw_counters, draw_cost,	 draw_gap};
 	p.most = s->judges && size->rows > 2 * KEPT_ROWS ? size->rows - KEPT_ROWS : size->rows;
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (!is_full(&p))
