@@ -62,10 +62,11 @@ def main():
     p.add_argument("command", choices=["record"])
     p.add_argument("-o", dest="file", required=True)
     p.add_argument("-p", dest="pids", required=True)
+    p.add_argument("--layers", default="all")
     args, _ = p.parse_known_args()
     with open(args.file, "w") as rows:
-        sys.exit(watch(*start([os.environ["EACGM"], "watch", "-p", args.pids, "-m",
-                               os.environ["EACGM_MODEL"]]), rows))
+        sys.exit(watch(*start([os.environ["EACGM"], "watch", "-p", args.pids, "--layers", args.layers,
+                               "-m", os.environ["EACGM_MODEL"]]), rows))
 
 
 if __name__ == "__main__":
