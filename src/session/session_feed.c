@@ -10,7 +10,7 @@
 #define HAND_ON_NS    20000000ULL /* each batch wakes the other thread */
 #define HAND_ON_CALLS 8192
 #define KEPT	      8		 /* empty batches, to be used again */
-#define KEPT_BYTES    (4u << 20) /* room for calls of all of these */
+#define KEPT_BYTES    (4u << 20) /* room for bulk rows of all of these */
 #define SMALL_BYTES   (64u << 10)
 
 struct feed {
@@ -23,6 +23,8 @@ struct feed {
 	uint64_t handed_ns;
 
 	atomic_size_t queued_bytes;
+	atomic_bool stuck;		    /* full, and of what waits nothing can be dropped */
+	atomic_uint_least64_t new_overruns; /* of rows that came when it was: all readers' */
 
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
@@ -57,7 +59,7 @@ static bool is_bulk(enum row_kind kind)
 	return row_kind_info(kind)->keeping == ROWS_BULK;
 }
 
-static size_t bulk_bytes(struct feed_batch *b)
+static size_t bulk_bytes(const struct feed_batch *b)
 {
 	size_t bytes = 0;
 #define X(number, NAME, stem, members) bytes += b->members.len * sizeof(*b->members.data);
@@ -185,13 +187,16 @@ static void drop_lagging(struct feed *f, size_t bytes)
 			drop_bulk(f, b);
 }
 
-static bool make_room(struct feed *f, size_t n, size_t bytes)
+/* What one alone has read is gone. Of others the queue is gone through once: until a batch is given
+ * back nothing more can be dropped. */
+static bool make_room(struct feed *f, size_t bytes)
 {
+	if (f->nreaders == 1 || atomic_load_explicit(&f->stuck, memory_order_relaxed))
+		return false;
 	pthread_mutex_lock(&f->lock);
 	drop_lagging(f, bytes);
 	bool ret = !is_full(f, bytes);
-	if (!ret)
-		count_overruns(f, all_readers(f), n);
+	atomic_store_explicit(&f->stuck, !ret, memory_order_relaxed);
 	pthread_mutex_unlock(&f->lock);
 	return ret;
 }
@@ -200,8 +205,9 @@ static bool make_room(struct feed *f, size_t n, size_t bytes)
 static bool has_room(struct feed *f, size_t n, size_t size)
 {
 	size_t bytes = n * size;
-	if (is_full(f, bytes) && !make_room(f, n, bytes)) {
+	if (is_full(f, bytes) && !make_room(f, bytes)) {
 		f->filling->overruns += n;
+		atomic_fetch_add_explicit(&f->new_overruns, n, memory_order_relaxed);
 		return false;
 	}
 	f->filled_bytes += bytes;
@@ -246,9 +252,14 @@ void feed_listen(struct feed *f, struct pipeline *p)
 						    .row_gone = on_row_gone});
 }
 
+/* That its bulk rows have, or had. */
 static size_t room_of(const struct feed_batch *b)
 {
-	return b->calls.cap * sizeof(*b->calls.data);
+	size_t bytes = 0;
+#define X(number, NAME, stem, members) bytes += b->members.cap * sizeof(*b->members.data);
+	ROW_BULKS(X)
+#undef X
+	return bytes;
 }
 
 static struct feed_batch *spare_batch(struct feed *f)
@@ -266,8 +277,12 @@ static struct feed_batch *spare_batch(struct feed *f)
 /* Where much waits, it has the room that it needs: rows have up to twice that while they come. */
 static void fit(struct feed *f)
 {
-	if (atomic_load_explicit(&f->queued_bytes, memory_order_relaxed) > f->most_bytes / 4)
-		vec_fit(&f->filling->calls);
+	struct feed_batch *b = f->filling;
+	if (atomic_load_explicit(&f->queued_bytes, memory_order_relaxed) <= f->most_bytes / 4)
+		return;
+#define X(number, NAME, stem, members) vec_fit(&b->members);
+	ROW_BULKS(X)
+#undef X
 }
 
 static void hand_on(struct feed *f)
@@ -331,7 +346,7 @@ const struct feed_batch *feed_take(struct feed *f, unsigned reader)
 static bool is_worth_keeping(const struct feed_batch *b)
 {
 	size_t room = room_of(b);
-	return room <= SMALL_BYTES || (room <= KEPT_BYTES && b->calls.len >= b->calls.cap / 4);
+	return room <= SMALL_BYTES || (room <= KEPT_BYTES && bulk_bytes(b) >= room / 4);
 }
 
 /* The lock is held. Returns what is to be freed, or NULL. */
@@ -359,6 +374,7 @@ void feed_give_back(struct feed *f, unsigned reader, const struct feed_batch *gi
 		b = b->next;
 	b->unread &= (uint8_t)~bit_of(reader);
 	b->taken &= (uint8_t)~bit_of(reader);
+	atomic_store_explicit(&f->stuck, false, memory_order_relaxed);
 	if (b == f->first && !b->unread) {
 		f->first = b->next;
 		if (!f->first)
@@ -374,5 +390,5 @@ uint64_t feed_overruns(struct feed *f, unsigned reader)
 	pthread_mutex_lock(&f->lock);
 	uint64_t ret = f->readers[reader].overruns;
 	pthread_mutex_unlock(&f->lock);
-	return ret;
+	return ret + atomic_load_explicit(&f->new_overruns, memory_order_relaxed);
 }

@@ -237,6 +237,31 @@ static void test_one_of_two_lags(void **state)
 	end(&run);
 }
 
+/* While nobody has read anything the new rows are left out; what one gives back then, the other
+ * does without. */
+static void test_one_lags_after_both(void **state)
+{
+	(void)state;
+	struct run run;
+	begin_for(&run, 1000 * sizeof(struct m_call), 2);
+	define(&run, 0);
+	pass(&run, 0, 0, 900);
+	pass(&run, 0, 900, 300);
+	pass(&run, 0, 1200, 300);
+	assert_int_equal(feed_overruns(run.feed, 0), 600);
+	assert_int_equal(feed_overruns(run.feed, 1), 600);
+	for (unsigned i = 0; i < 3; i++)
+		feed_give_back(run.feed, 0, feed_take(run.feed, 0));
+	pass(&run, 0, 1500, 900);
+	assert_int_equal(feed_overruns(run.feed, 0), 600);
+	assert_int_equal(feed_overruns(run.feed, 1), 1500);
+	const struct feed_batch *b = feed_take(run.feed, 0);
+	assert_int_equal(b->calls.len, 900);
+	feed_give_back(run.feed, 0, b);
+	end_all(&run);
+	end(&run);
+}
+
 /* What one looks at stays as it is, however long that takes; then the new ones are left out. */
 static void test_what_is_read_stays(void **state)
 {
@@ -330,6 +355,65 @@ static void test_large_batches_are_few(void **state)
 	calls += take_all(&run, now * 1000000000ULL);
 	assert_int_equal(calls, now);
 	assert_true(bytes_in_use() < before + (4u << 20));
+	end_all(&run);
+	end(&run);
+}
+
+static void pass_counters(struct run *r, uint64_t now, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		pipeline_counter(r->p, now + i, &ENTITY_OF_GPU(0, -1, 0), "power_w", i);
+	pipeline_pass_end(r->p);
+	feed_pass(r->feed, (now + n) * 1000000000ULL);
+}
+
+static uint64_t take_counters(struct run *r, uint64_t upto_ns)
+{
+	uint64_t counters = 0, seen_ns = 0;
+	while (seen_ns < upto_ns) {
+		const struct feed_batch *b = feed_take(r->feed, 0);
+		counters += b->counters.len;
+		seen_ns = b->upto_ns;
+		feed_give_back(r->feed, 0, b);
+	}
+	return counters;
+}
+
+/* Likewise of other rows than calls. */
+static void test_large_batches_of_counters(void **state)
+{
+	(void)state;
+	struct run run;
+	uint64_t now = 0, counters = 0;
+	begin(&run, FEED_BYTES);
+	for (uint32_t i = 0; i < 2; i++, now += 60000)
+		pass_counters(&run, now, 60000);
+	counters += take_counters(&run, now * 1000000000ULL);
+	size_t before = bytes_in_use();
+	for (uint32_t i = 0; i < 8; i++, now += 60000)
+		pass_counters(&run, now, 60000);
+	counters += take_counters(&run, now * 1000000000ULL);
+	assert_int_equal(counters, now);
+	assert_true(bytes_in_use() < before + (4u << 20));
+	end_all(&run);
+	end(&run);
+}
+
+static void test_counters_that_wait_take_their_room(void **state)
+{
+	(void)state;
+	struct run run;
+	uint64_t now = 0;
+	begin(&run, 300000 * sizeof(struct m_counter));
+	for (uint32_t i = 0; i < 2; i++, now += 9000)
+		pass_counters(&run, now, 9000);
+	assert_int_equal(take_counters(&run, now * 1000000000ULL), now);
+	size_t before = bytes_in_use();
+	for (uint32_t i = 0; i < 32; i++, now += 9000)
+		pass_counters(&run, now, 9000);
+	assert_true(bytes_in_use() < before + 300000 * sizeof(struct m_counter) * 5 / 4);
+	take_counters(&run, now * 1000000000ULL);
+	assert_int_equal(feed_overruns(run.feed, 0), 0);
 	end_all(&run);
 	end(&run);
 }
@@ -443,10 +527,13 @@ int main(void)
 		cmocka_unit_test(test_slow_reader),
 		cmocka_unit_test(test_room_comes_back),
 		cmocka_unit_test(test_one_of_two_lags),
+		cmocka_unit_test(test_one_lags_after_both),
 		cmocka_unit_test(test_what_is_read_stays),
 		cmocka_unit_test(test_a_pause_leaves_nothing),
 		cmocka_unit_test(test_large_batches_are_few),
+		cmocka_unit_test(test_large_batches_of_counters),
 		cmocka_unit_test(test_what_waits_takes_its_room),
+		cmocka_unit_test(test_counters_that_wait_take_their_room),
 		cmocka_unit_test(test_nothing_after_the_end),
 		cmocka_unit_test(test_names_of_processes_go),
 	};
