@@ -270,6 +270,7 @@ static int wanted_make(struct wanted *w, const struct args *given, struct err *e
 					 .target_text = "jobs",
 					 .live_texts = true,
 					 .always_on = true,
+					 .callers = true,
 					 .jobs_alone = true}};
 	job_rules_init(&w->rules);
 	if (path && agent_config_load(&w->config, given->command, path, e))

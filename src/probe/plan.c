@@ -212,6 +212,20 @@ static bool is_unreadable(const struct work *w, const struct cat_arg *arg)
 	return arg->of_tensor && !w->torch_layout.sizes;
 }
 
+/* ---- who asks for device memory ---- */
+
+static bool asks_for_memory(const struct cat_entry *en)
+{
+	return en->role && !strcmp(en->role, "alloc_caller");
+}
+
+/* But for who called, such calls can be told inside of processes. */
+static bool is_left_out(const struct work *w, const struct cat_arg *arg)
+{
+	return !w->plan->callers && asks_for_memory(w->entry) && arg->fetch.source == ARG_STACK &&
+	       arg->fetch.index == ARG_CALLER;
+}
+
 /* ---- probes and sites ---- */
 
 static enum error_rule error_rule_of(const struct cat_entry *en)
@@ -237,8 +251,9 @@ static bool role_is(const struct cat_entry *en, const char *const *roles, size_t
 }
 
 /* Without these calls others cannot be named (kernels, communicators), or the account of
- * memory and the nodes of graphs would be wrong: recorded in every mode. */
-static bool is_needed(const struct cat_entry *en)
+ * memory and the nodes of graphs would be wrong: recorded in every mode. So are those that say who
+ * asked for memory, where that is wanted. */
+static bool is_needed(const struct plan *p, const struct cat_entry *en)
 {
 	static const char *const roles[] = {
 		"kernel_name",	  "kernel_alias",	"comm_init",
@@ -252,9 +267,9 @@ static bool is_needed(const struct cat_entry *en)
 		"graph_destroy",  "graph_exec_destroy", "graph_clone",
 		"graph_node",	  "graph_kernel_node",	"graph_copy_node",
 		"graph_set_node", "graph_child_node",	"alloc_managed",
-		"alloc_caller",
 	};
-	return role_is(en, roles, sizeof(roles) / sizeof(roles[0]));
+	return role_is(en, roles, sizeof(roles) / sizeof(roles[0])) ||
+	       (p->callers && asks_for_memory(en));
 }
 
 /* The recorded argument, counted from 1, that is a communicator just made; 0 = none. */
@@ -285,13 +300,13 @@ static void describe(struct work *w, struct probe_info *info)
 	for (uint8_t i = 0; i < en->nargs; i++) {
 		if (info->name_arg >= 0 && i == info->arg_order[0])
 			continue;
-		if (!is_unreadable(w, &en->args[i]))
+		if (!is_unreadable(w, &en->args[i]) && !is_left_out(w, &en->args[i]))
 			info->arg_order[n++] = i;
 	}
 	info->desc.nargs = n;
 	info->desc.error_rule = error_rule_of(en);
 	info->desc.has_except = en->has_except;
-	info->desc.keep = is_needed(en);
+	info->desc.keep = is_needed(w->plan, en);
 	if (w->plan->stacks && en->stack_every)
 		info->desc.stack_chance = UINT32_MAX / en->stack_every;
 	info->desc.begins = begins_what(en, info);

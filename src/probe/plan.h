@@ -73,7 +73,8 @@ struct plan {
 	bool all_entries; /* also those that are off by default */
 	bool stacks;	  /* calls have their stacks taken, as the entries say */
 	bool allocators;  /* also entries of allocators above the driver's (role torch_*) */
-	bool inside;	  /* places are looked at for probes inside the process too */
+	bool callers; /* who asks for device memory is told, in every mode (role alloc_caller) */
+	bool inside;  /* places are looked at for probes inside the process too */
 	VEC(struct probe_info) probes;
 	VEC(struct py_layout) layouts;
 };

@@ -89,6 +89,7 @@ void plan_question(const struct plan *p, const struct library_names *names, cons
 	add_number(ret, p->all_entries);
 	add_number(ret, p->stacks);
 	add_number(ret, p->allocators);
+	add_number(ret, p->callers);
 	add_number(ret, p->inside);
 	if (!library_names_match(names, path))
 		return;

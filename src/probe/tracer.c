@@ -310,6 +310,7 @@ static void ask_plan(struct plan *p, const struct tracer_options *opts)
 	p->all_entries = opts->all_entries;
 	p->stacks = opts->stacks;
 	p->allocators = opts->allocators;
+	p->callers = opts->callers;
 	p->inside = opts->inside;
 }
 

@@ -62,6 +62,7 @@ struct tracer_options {
 	bool with_empty;      /* load the empty programs too (bench/) */
 	bool without_guard;   /* go on where exceptions cannot be protected */
 	bool allocators;      /* also allocators above the driver's, call by call */
+	bool callers;	      /* who asks for device memory is told in every mode */
 	bool stacks;	      /* calls of entries with `stack` carry theirs */
 	bool jobs_alone;      /* no stacks of processes in which nothing can be probed */
 	uint32_t stacks_seen; /* that are not told again; 0 = as many as the programs have room for

@@ -68,6 +68,7 @@ static struct tracer_options tracer_options_of(const struct session *s)
 		.leaves_out = o->rules != NULL,
 		.stacks_seen = pipeline_stack_bounds(!o->output)->stacks / 2,
 		.allocators = o->allocators,
+		.callers = o->callers,
 		.sample_hz = o->sample_hz,
 		.waits = o->waits,
 		.counts_waits = o->counts_waits,

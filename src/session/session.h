@@ -67,6 +67,7 @@ struct session_options {
 	bool without_guard;
 	bool stacks;	    /* calls carry their stacks as the catalog says */
 	bool allocators;    /* also the allocators above the driver's, call by call */
+	bool callers;	    /* who asks the CUDA runtime for device memory is told, in every mode */
 	bool debuginfod;    /* servers may be asked for symbols */
 	bool waits;	    /* stacks where threads stop running */
 	bool counts_stalls; /* with counts_waits: what the kernel takes of threads' time on CPUs */

@@ -115,7 +115,7 @@ static void test_options(void **state)
 {
 	struct catalog c = {0};
 	const struct plan p = {.catalog = &c, .layers = ~0u};
-	struct plan q[5] = {p, p, p, p, p};
+	struct plan q[6] = {p, p, p, p, p, p};
 	(void)state;
 	parse(&c, base);
 	q[0].frequent = true;
@@ -123,8 +123,9 @@ static void test_options(void **state)
 	q[2].stacks = true;
 	q[3].allocators = true;
 	q[4].layers = 1u << LAYER_PYTHON;
+	q[5].callers = true;
 	assert_true(same(question_of(&p, PATH), question_of(&p, PATH)));
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 6; i++)
 		assert_false(same(question_of(&p, PATH), question_of(&q[i], PATH)));
 	/* layers that have nothing to do with the file */
 	q[4].layers = 1u << LAYER_CUDA;

@@ -234,6 +234,40 @@ static void arguments(void **state)
 	assert_true(COOKIE_STACK(cookie));
 }
 
+#define ASKS                                                                                       \
+	"  - {id: a, symbols: foo_push, role: alloc_caller,"                                       \
+	" signature: \"(out ptr* pointer, ptr caller@caller) -> int\"}\n"                          \
+	"  - {id: b, symbols: foo_lea, signature: \"(ptr caller@caller)\"}\n"
+
+static const struct probe_info *probe_at(uint64_t offset)
+{
+	return &plan.probes.data[site_at(offset)->probe];
+}
+
+static void who_asks_for_memory(void **state)
+{
+	(void)state;
+	plan.callers = true;
+	make(ASKS);
+	const struct probe_desc *d = &probe_at(AT_PUSH)->desc;
+	assert_int_equal(d->keep, 1);
+	assert_int_equal(d->nargs, 3);
+	assert_int_equal(d->args[1].index, ARG_CALLER);
+}
+
+/* Then they are calls like others. What a user's probe says is read anyway. */
+static void nobody_wants_who_asks(void **state)
+{
+	(void)state;
+	make(ASKS);
+	const struct probe_desc *d = &probe_at(AT_PUSH)->desc;
+	assert_int_equal(d->keep, 0);
+	assert_int_equal(d->nargs, 2);
+	assert_int_equal(d->args[1].source, ARG_RETURN);
+	assert_int_equal(probe_at(AT_LEA)->desc.nargs, 1);
+	assert_int_equal(probe_at(AT_LEA)->desc.args[0].index, ARG_CALLER);
+}
+
 static void usdt(void **state)
 {
 	(void)state;
@@ -251,10 +285,15 @@ static void usdt(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(places),	   CASE(later_entries_keep_shared_places),
-		CASE(what_is_off), CASE(entries_in_the_place_of_others),
-		CASE(arguments),   CASE(what_is_asked_for),
+		CASE(places),
+		CASE(later_entries_keep_shared_places),
+		CASE(what_is_off),
+		CASE(entries_in_the_place_of_others),
+		CASE(arguments),
+		CASE(what_is_asked_for),
 		CASE(usdt),
+		CASE(who_asks_for_memory),
+		CASE(nobody_wants_who_asks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
