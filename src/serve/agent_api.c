@@ -516,9 +516,7 @@ json_t *agent_api_self(const struct agent_api_view *v)
 	json_object_set_new(ret, "cost_ratio", cost_json(s));
 	json_object_set_new(ret, "lost", count_json(s->lost));
 	json_object_set_new(ret, "unjudged", count_json(s->overruns));
-	json_object_set_new(
-		ret, "left_out",
-		count_json(v->agent.series->left_out + v->agent.series->collectives.left_out));
+	json_object_set_new(ret, "left_out", count_json(live_series_left_out(v->agent.series)));
 	json_object_set_new(ret, "freezes", json_boolean(v->agent.freezes));
 	json_object_set_new(ret, "frozen", count_json(v->agent.frozen));
 	json_object_set_new(ret, "peers",

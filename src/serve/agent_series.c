@@ -571,11 +571,10 @@ static void write_own(const struct series_sink *x, const struct agent_view *v)
 	write_number(x, "eacgm_unjudged_events_total", FAMILY_COUNTER,
 		     "Events that were not judged, since judging was too slow.",
 		     (double)s->overruns);
-	write_number(
-		x, "eacgm_left_out_total", FAMILY_COUNTER,
-		"Functions, processes, counters and collectives that found no room among these "
-		"metrics.",
-		(double)(v->series->left_out + v->series->collectives.left_out));
+	write_number(x, "eacgm_left_out_total", FAMILY_COUNTER,
+		     "Functions, processes, counters, collectives and allocations that found no "
+		     "room among these metrics.",
+		     (double)live_series_left_out(v->series));
 	if (v->freezes) {
 		write_number(x, "eacgm_freezes_total", FAMILY_COUNTER,
 			     "Recordings of the moments before something happened.",

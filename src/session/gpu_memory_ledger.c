@@ -7,8 +7,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define BLOCKS_ALL (1 << 16)
-#define NO_BLOCK   UINT32_MAX
+#define BLOCKS_ALL   (1 << 16)
+#define MAPPINGS_ALL (1 << 16)
+#define NO_BLOCK     UINT32_MAX
 
 struct gpu_memory_block {
 	uint64_t address; /* or handle */
@@ -27,8 +28,10 @@ static void block_begin(struct gpu_memory_ledger *l, struct map64 *index,
 			const struct gpu_memory_block *b)
 {
 	size_t at = l->blocks.len;
-	if (*l->all >= BLOCKS_ALL)
+	if (l->room->blocks >= BLOCKS_ALL) {
+		l->room->left_out++;
 		return;
+	}
 	if (l->free_blocks.len)
 		at = l->free_blocks.data[--l->free_blocks.len];
 	else
@@ -36,7 +39,7 @@ static void block_begin(struct gpu_memory_ledger *l, struct map64 *index,
 	l->blocks.data[at] = *b;
 	map64_set(index, b->address, at);
 	l->bytes[b->owner] += b->bytes;
-	++*l->all;
+	l->room->blocks++;
 }
 
 static void block_end(struct gpu_memory_ledger *l, size_t at)
@@ -49,7 +52,7 @@ static void block_end(struct gpu_memory_ledger *l, size_t at)
 	if (map64_get(index, b->address, &named) && named == at)
 		map64_del(index, b->address);
 	*vec_push(&l->free_blocks) = (uint32_t)at;
-	--*l->all;
+	l->room->blocks--;
 }
 
 static void end_unused(struct gpu_memory_ledger *l, size_t at)
@@ -105,25 +108,31 @@ static void mapping_end(struct gpu_memory_ledger *l, uint64_t address, size_t at
 	uint32_t block = l->mappings.data[at].block;
 	map64_del(&l->mapping_of, address);
 	*vec_push(&l->free_mappings) = (uint32_t)at;
+	l->room->mappings--;
 	if (block == NO_BLOCK)
 		return;
 	l->blocks.data[block].mappings--;
 	end_unused(l, block);
 }
 
+/* Also of memory that was not seen being made: what is unmapped with it is found behind it. */
 static void take_map(struct gpu_memory_ledger *l, const struct gpu_memory_item *i)
 {
 	uint64_t at, block = NO_BLOCK;
 	if (map64_get(&l->mapping_of, i->v[0], &at))
 		mapping_end(l, i->v[0], at);
-	if (!map64_get(&l->handle_of, i->v[2], &block))
+	if (l->room->mappings >= MAPPINGS_ALL) {
+		l->room->left_out++;
 		return;
-	l->blocks.data[block].mappings++;
+	}
+	if (map64_get(&l->handle_of, i->v[2], &block))
+		l->blocks.data[block].mappings++;
 	at = l->mappings.len;
 	if (l->free_mappings.len)
 		at = l->free_mappings.data[--l->free_mappings.len];
 	else
 		(void)vec_push(&l->mappings);
+	l->room->mappings++;
 	l->mappings.data[at] =
 		(struct gpu_memory_mapping){.bytes = i->v[1], .block = (uint32_t)block};
 	map64_set(&l->mapping_of, i->v[0], at);
@@ -184,7 +193,8 @@ void gpu_memory_ledger_take(struct gpu_memory_ledger *l, const struct gpu_memory
 
 void gpu_memory_ledger_empty(struct gpu_memory_ledger *l)
 {
-	*l->all -= l->blocks.len - l->free_blocks.len;
+	l->room->blocks -= l->blocks.len - l->free_blocks.len;
+	l->room->mappings -= l->mappings.len - l->free_mappings.len;
 	vec_free(&l->blocks);
 	vec_free(&l->free_blocks);
 	vec_free(&l->mappings);

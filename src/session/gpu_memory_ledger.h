@@ -38,9 +38,15 @@ struct gpu_memory_item {
 struct gpu_memory_block;
 struct gpu_memory_mapping;
 
+/* Of all ledgers together: beyond 65,536 of either none is added. */
+struct gpu_memory_room {
+	size_t blocks, mappings;
+	uint64_t left_out; /* that found no room */
+};
+
 struct gpu_memory_ledger {
 	uint64_t bytes[GPU_MEMORY_OWNERS + 1]; /* that each owner holds */
-	size_t *all; /* blocks of all ledgers: beyond 65,536 none is added */
+	struct gpu_memory_room *room;
 	/* the rest is its own */
 	VEC(struct gpu_memory_block) blocks;
 	VEC(uint32_t) free_blocks;
@@ -49,7 +55,7 @@ struct gpu_memory_ledger {
 	struct map64 block_of, handle_of, mapping_of; /* by address, handle, address */
 };
 
-/* l: zeroed at first, but for all. Items come in the order of gpu_memory_items_compare. */
+/* l: zeroed at first, but for room. Items come in the order of gpu_memory_items_compare. */
 void gpu_memory_ledger_take(struct gpu_memory_ledger *l, const struct gpu_memory_item *i);
 /* What is in it is nobody's from now on; what it had room for is freed. */
 void gpu_memory_ledger_empty(struct gpu_memory_ledger *l);

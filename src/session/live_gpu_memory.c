@@ -87,13 +87,15 @@ static struct live_gpu_memory_process *process_of(struct live_gpu_memory *m, uin
 	uint64_t at;
 	if (map64_get(&m->process_of, pid, &at))
 		return &m->processes.data[at];
-	if (m->processes.len >= PROCESSES)
+	if (m->processes.len >= PROCESSES) {
+		m->no_process++;
 		return NULL;
+	}
 	map64_set(&m->process_of, pid, m->processes.len);
 	struct live_gpu_memory_process *p = vec_push(&m->processes);
 	p->pid = pid;
 	p->books = xcalloc(1, sizeof(*p->books));
-	p->books->ledger.all = &m->blocks;
+	p->books->ledger.room = &m->room;
 	return p;
 }
 
@@ -422,4 +424,9 @@ void live_gpu_memory_free(struct live_gpu_memory *m)
 	vec_free(&m->items);
 	vec_free(&m->probes);
 	map64_free(&m->process_of);
+}
+
+uint64_t live_gpu_memory_left_out(const struct live_gpu_memory *m)
+{
+	return m->room.left_out + m->no_process;
 }

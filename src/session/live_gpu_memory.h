@@ -44,7 +44,8 @@ struct live_gpu_memory {
 	VEC(struct gpu_memory_item) items; /* that wait for their turn */
 	VEC(struct gpu_memory_probe) probes;
 	struct map64 process_of;
-	size_t blocks; /* of all processes */
+	struct gpu_memory_room room;
+	uint64_t no_process; /* calls and answers of processes that found no room */
 };
 
 struct live_series;
@@ -58,6 +59,8 @@ void live_gpu_memory_batch(struct live_gpu_memory *m, const struct session_view 
 /* What is of processes that s does not know, or that have ended, is dropped. */
 void live_gpu_memory_forget(struct live_gpu_memory *m, const struct live_series *s);
 void live_gpu_memory_free(struct live_gpu_memory *m);
+/* Allocations, mappings, and calls and answers of processes, that found no room so far. */
+uint64_t live_gpu_memory_left_out(const struct live_gpu_memory *m);
 
 /* The name of a library or program by its path, without version and what else stands behind its
  * name: "libnccl" of "/usr/lib/libnccl.so.2.28". */

@@ -324,6 +324,11 @@ void live_series_batch(struct live_series *s, const struct session_view *v, uint
 		forget_ended(s);
 }
 
+uint64_t live_series_left_out(const struct live_series *s)
+{
+	return s->left_out + s->collectives.left_out + live_gpu_memory_left_out(&s->gpu_memory);
+}
+
 void live_series_free(struct live_series *s)
 {
 	for (size_t i = 0; i < s->metrics.len; i++) {

@@ -94,7 +94,7 @@ struct live_series {
 	struct live_collectives collectives;
 	struct live_gpu_memory gpu_memory;
 	uint64_t now_ns;   /* of CLOCK_MONOTONIC: the last batch */
-	uint64_t left_out; /* metrics, functions and processes that found no room */
+	uint64_t left_out; /* metrics, functions and processes: see live_series_left_out */
 	const struct chosen_labels *chosen; /* of jobs: set before the first batch; NULL: none */
 	/* the rest is its own */
 	VEC(uint32_t) free_metrics; /* places */
@@ -106,6 +106,9 @@ struct session_view;
 /* s: zeroed but for chosen. */
 void live_series_batch(struct live_series *s, const struct session_view *v, uint64_t now_ns);
 void live_series_free(struct live_series *s);
+
+/* What found no room so far, of what it holds. */
+uint64_t live_series_left_out(const struct live_series *s);
 
 /* The process, or NULL. */
 const struct live_process *live_series_process(const struct live_series *s, uint32_t pid);

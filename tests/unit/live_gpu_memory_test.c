@@ -254,6 +254,41 @@ static void mapped_memory(void **unused)
 	expect_samples(OF("libc10_cuda", "0") OF("libnccl", "100") OF("(not seen)", "4900"));
 }
 
+/* What is mapped beside memory that was not seen being made is unmapped with it. */
+static void mapped_beside_unseen(void **unused)
+{
+	(void)unused;
+	call(CREATE, 1100, 0x1, 4096, 1, NCCL);
+	call(MAP, 1110, 0xa000, 0x1000, 0x9, 0);
+	call(MAP, 1120, 0xb000, 0x1000, 0x1, 0);
+	call(RELEASE, 1130, 0x1, 0, 0, 0);
+	answer(1200, 0, 10000);
+	pass(1300);
+	expect_samples(OF("libnccl", "4096") OF("(not seen)", "5904"));
+	call(UNMAP, 1400, 0xa000, 0x2000, 0, 0);
+	answer(1500, 0, 5000);
+	pass(1600);
+	expect_samples(OF("libnccl", "0") OF("(not seen)", "5000"));
+	assert_int_equal(s.gpu_memory.room.blocks, 0);
+	assert_int_equal(s.gpu_memory.room.mappings, 0);
+}
+
+static void many_mappings(void **unused)
+{
+	(void)unused;
+	for (uint64_t i = 0; i < 70000; i++)
+		call(MAP, 1100, 0x1000 * (i + 1), 0x1000, 0x9, 0)->start_ns += i;
+	pass(1300);
+	assert_int_equal(s.gpu_memory.room.mappings, 1 << 16);
+	assert_int_equal(live_series_left_out(&s), 70000 - (1 << 16));
+	call(UNMAP, 1400, 0x1000, 1000 * 0x1000ULL, 0, 0);
+	pass(1500);
+	assert_int_equal(s.gpu_memory.room.mappings, (1 << 16) - 1000);
+	process(7, 5);
+	pass(1600);
+	assert_int_equal(s.gpu_memory.room.mappings, 0);
+}
+
 /* For a moment what was told stays; where it lasts, what there was is nobody's. */
 static void more_than_nvml_says(void **unused)
 {
@@ -332,7 +367,7 @@ static void of_several_gpus_and_processes(void **unused)
 	process(7, 5);
 	pass(140001);
 	assert_int_equal(s.gpu_memory.processes.len, 0);
-	assert_int_equal(s.gpu_memory.blocks, 0);
+	assert_int_equal(s.gpu_memory.room.blocks, 0);
 }
 
 /* A name of its own have sixteen; others are one. */
@@ -371,13 +406,14 @@ static void many_blocks(void **unused)
 		call(ALLOC, 1100, 0x1000 + i, 1, 0, NCCL);
 	answer(1200, 0, 100000);
 	pass(1300);
-	assert_int_equal(s.gpu_memory.blocks, 1 << 16);
+	assert_int_equal(s.gpu_memory.room.blocks, 1 << 16);
+	assert_int_equal(live_series_left_out(&s), 70000 - (1 << 16));
 	expect_samples(OF("libnccl", "65536") OF("(not seen)", "34464"));
 	for (uint64_t i = 0; i < 70000; i++)
 		call(FREE, 1400, 0x1000 + i, 0, 0, 0);
 	answer(1500, 0, 100000);
 	pass(1600);
-	assert_int_equal(s.gpu_memory.blocks, 0);
+	assert_int_equal(s.gpu_memory.room.blocks, 0);
 	assert_int_equal(s.gpu_memory.items.len, 0);
 	expect_samples(OF("libnccl", "0") OF("(not seen)", "100000"));
 }
@@ -413,6 +449,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(owners_sum_up, begin, end),
 		cmocka_unit_test_setup_teardown(in_the_order_of_time, begin, end),
 		cmocka_unit_test_setup_teardown(mapped_memory, begin, end),
+		cmocka_unit_test_setup_teardown(mapped_beside_unseen, begin, end),
+		cmocka_unit_test_setup_teardown(many_mappings, begin, end),
 		cmocka_unit_test_setup_teardown(more_than_nvml_says, begin, end),
 		cmocka_unit_test_setup_teardown(frees_that_are_left_out, begin, end),
 		cmocka_unit_test_setup_teardown(of_several_gpus_and_processes, begin, end),
