@@ -1,7 +1,8 @@
 /* live_gpu_memory.c - a ledger for each process, of calls in the order of time, and NVML's answers
  * among them: what is told of an answer is what the ledger had at its moment.
  *
- * A ledger that holds more than NVML says is wrong: a free was not seen. For a moment that may be
+ * NVML answers for each GPU by itself, all at one time: they are one reading, and judged together.
+ * A ledger that holds more than it says is wrong: a free was not seen. For a moment that may be
  * since the two are not read at once, and what was told before stays. Where it lasts the ledger
  * begins anew, and all that there was is nobody's. The same is done where a budget left out calls
  * that free. Managed memory is not in it, for it may lie on the host; nor is what was made there.
@@ -26,7 +27,9 @@
 #define PLACES		32	  /* in code, of a process */
 #define GPUS_OF_PROCESS 64
 #define FREEING		8 /* functions that a process frees by */
-#define WRONG_MOST	3 /* answers in a row that a ledger holds more than they say */
+#define WRONG_MOST	3 /* readings in a row that a ledger holds more than they say */
+#define GONE_PERIODS	3 /* without an answer: the process has left the GPU */
+#define SECOND		1000000000ULL
 #define OTHER		GPU_MEMORY_OWNERS
 #define ON_DEVICE	1 /* CU_MEM_LOCATION_TYPE_DEVICE */
 
@@ -61,6 +64,7 @@ struct place {
 
 struct answer {
 	uint64_t bytes, time_ns;
+	uint64_t period_ns; /* since the one before; 0: there was none */
 	uint32_t gpu;
 	int32_t instance;
 };
@@ -75,9 +79,11 @@ struct gpu_memory_books {
 	size_t places_len;
 	struct answer answers[GPUS_OF_PROCESS];
 	size_t answers_len;
+	uint64_t reading_ns;	   /* of answers that are not judged; 0: all are */
 	uint32_t freeing[FREEING]; /* probes */
 	size_t freeing_len;
-	unsigned wrong; /* answers in a row */
+	unsigned wrong;	   /* readings in a row */
+	uint64_t wrong_ns; /* the last of them: its answers may come in two batches */
 };
 
 /* ---- processes ---- */
@@ -174,17 +180,39 @@ static void keep_answer(struct gpu_memory_books *b, const struct gpu_memory_item
 {
 	uint32_t gpu = (uint32_t)i->v[1];
 	int32_t instance = (int32_t)i->v[2];
-	size_t kept = 0, at = 0;
-	for (size_t k = 0; k < b->answers_len; k++)
-		if (b->answers[k].time_ns + SERIES_OLD_NS > i->time_ns)
-			b->answers[kept++] = b->answers[k];
-	b->answers_len = kept;
-	while (at < kept && (b->answers[at].gpu != gpu || b->answers[at].instance != instance))
+	size_t at = 0;
+	b->reading_ns = i->time_ns;
+	while (at < b->answers_len &&
+	       (b->answers[at].gpu != gpu || b->answers[at].instance != instance))
 		at++;
 	if (at == GPUS_OF_PROCESS)
 		return;
-	b->answers_len += at == kept;
-	b->answers[at] = (struct answer){i->v[0], i->time_ns, gpu, instance};
+	struct answer *a = &b->answers[at];
+	if (at == b->answers_len) {
+		*a = (struct answer){.gpu = gpu, .instance = instance};
+		b->answers_len++;
+	} else if (i->time_ns > a->time_ns) {
+		a->period_ns = i->time_ns - a->time_ns;
+	}
+	a->bytes = i->v[0];
+	a->time_ns = i->time_ns;
+}
+
+/* Each GPU is asked once a second, or more seldom where that costs much: how often is known by the
+ * answers. Those of GPUs that were asked since, and had none, are void. */
+static void drop_answers_gone(struct gpu_memory_books *b)
+{
+	uint64_t period_ns = 0, old_ns = SERIES_OLD_NS;
+	size_t kept = 0;
+	for (size_t i = 0; i < b->answers_len; i++)
+		if (b->answers[i].period_ns > period_ns)
+			period_ns = b->answers[i].period_ns;
+	if (period_ns && period_ns < SERIES_OLD_NS / GONE_PERIODS)
+		old_ns = GONE_PERIODS * (period_ns > SECOND ? period_ns : SECOND);
+	for (size_t i = 0; i < b->answers_len; i++)
+		if (b->answers[i].time_ns + old_ns >= b->reading_ns)
+			b->answers[kept++] = b->answers[i];
+	b->answers_len = kept;
 }
 
 static void add_row(struct live_gpu_memory_process *p, const char *owner, uint64_t bytes)
@@ -213,23 +241,29 @@ static void tell(struct live_gpu_memory_process *p, uint64_t not_seen, uint64_t 
 	p->instance = b->answers[0].instance;
 }
 
-static void take_answer(struct live_gpu_memory_process *p, const struct gpu_memory_item *i)
+/* By all answers of a reading, against what the ledger has at its time. */
+static void judge(struct live_gpu_memory_process *p)
 {
 	struct gpu_memory_books *b = p->books;
-	uint64_t all = 0, seen = 0;
-	keep_answer(b, i);
+	uint64_t all = 0, seen = 0, time_ns = b->reading_ns;
+	if (!time_ns)
+		return;
+	drop_answers_gone(b);
+	b->reading_ns = 0;
 	for (size_t k = 0; k < b->answers_len; k++)
 		all += b->answers[k].bytes;
 	for (size_t k = 0; k <= GPU_MEMORY_OWNERS; k++)
 		seen += b->ledger.bytes[k];
-	if (seen > all && ++b->wrong < WRONG_MOST)
-		return;
 	if (seen > all) {
+		b->wrong += b->wrong_ns != time_ns || !b->wrong;
+		b->wrong_ns = time_ns;
+		if (b->wrong < WRONG_MOST)
+			return;
 		gpu_memory_ledger_empty(&b->ledger);
 		seen = 0;
 	}
 	b->wrong = 0;
-	tell(p, all - seen, i->time_ns);
+	tell(p, all - seen, time_ns);
 }
 
 /* ---- in the order of time ---- */
@@ -242,8 +276,10 @@ static void take_item(struct live_gpu_memory *m, const struct live_series *s,
 	if (!of || of->end_ns || !map64_get(&m->process_of, i->pid, &at))
 		return;
 	struct live_gpu_memory_process *p = &m->processes.data[at];
+	if (p->books->reading_ns != i->time_ns)
+		judge(p);
 	if (i->what == MEMORY_ANSWER)
-		take_answer(p, i);
+		keep_answer(p->books, i);
 	else
 		gpu_memory_ledger_take(&p->books->ledger, i);
 }
@@ -257,6 +293,8 @@ static void take_items(struct live_gpu_memory *m, const struct live_series *s, u
 	bool all = m->items.len > ITEMS_MOST;
 	for (; n < m->items.len && (all || m->items.data[n].time_ns < upto_ns); n++)
 		take_item(m, s, &m->items.data[n]);
+	for (size_t i = 0; i < m->processes.len; i++)
+		judge(&m->processes.data[i]);
 	m->items.len -= n;
 	memmove(m->items.data, m->items.data + n, m->items.len * sizeof(*m->items.data));
 }

@@ -359,15 +359,82 @@ static void of_several_gpus_and_processes(void **unused)
 		       "{gpu=\"0\",uuid=\"GPU-a\",pid=\"8\",comm=\"python3\",owner=\"(not "
 		       "seen)\"} 2\n");
 	process(8, 5);
-	answer(70000, 0, 1500); /* a minute later of one */
-	pass(70100);
+	answer(2200, 0, 1500);
+	answer(2200, 1, 400);
+	pass(2300);
+	for (uint64_t ms = 3200; ms <= 5200; ms += 1000) {
+		answer(ms, 0, 1500); /* of one */
+		pass(ms + 100);
+		expect_samples(FAMILY "{pid=\"7\",comm=\"python3\",owner=\"libnccl\"} 1000\n" FAMILY
+				      "{pid=\"7\",comm=\"python3\",owner=\"(not seen)\"} 900\n");
+	}
+	answer(6200, 0, 1500); /* it has left the other */
+	pass(6300);
 	expect_samples(OF("libnccl", "1000") OF("(not seen)", "500"));
-	pass(140000); /* told too long ago */
+	pass(70000); /* told too long ago */
 	expect_samples("");
 	process(7, 5);
 	pass(140001);
 	assert_int_equal(s.gpu_memory.processes.len, 0);
 	assert_int_equal(s.gpu_memory.room.blocks, 0);
+}
+
+static const char *on_several(uint64_t owned, uint64_t not_seen)
+{
+	static char text[512];
+	snprintf(text, sizeof(text),
+		 FAMILY "{pid=\"7\",comm=\"python3\",owner=\"libnccl\"} %llu\n" FAMILY
+			"{pid=\"7\",comm=\"python3\",owner=\"(not seen)\"} %llu\n",
+		 (unsigned long long)owned, (unsigned long long)not_seen);
+	return text;
+}
+
+/* NVML answers by itself for each GPU: what a process has is all that it said at one time. */
+static void one_reading_of_four_gpus(void **unused)
+{
+	(void)unused;
+	metric(3, 7, 2);
+	metric(4, 7, 3);
+	pass(1050);
+	static const uint32_t of[] = {0, 1, 3, 4};
+	call(ALLOC, 1100, 0x100, 4000, 0, NCCL);
+	for (uint64_t ms = 1200; ms <= 3200; ms += 1000) {
+		for (int i = 0; i < 4; i++)
+			answer(ms, of[i], 1200);
+		pass(ms + 100);
+		expect_samples(on_several(4000, 800));
+	}
+	for (int i = 0; i < 4; i++)
+		answer(4200, of[i], 900); /* too little, but twice */
+	pass(4300);
+	for (int i = 0; i < 4; i++) { /* a batch each */
+		answer(5200, of[i], 900);
+		pass(5300 + (uint64_t)i);
+		expect_samples(on_several(4000, 800));
+	}
+	for (int i = 0; i < 4; i++)
+		answer(6200, of[i], 1300);
+	pass(6300);
+	expect_samples(on_several(4000, 1200));
+	for (uint64_t ms = 7200; ms <= 9200; ms += 1000)
+		for (int i = 0; i < 4; i++)
+			answer(ms, of[i], 900);
+	pass(9300);
+	expect_samples(on_several(0, 3600));
+}
+
+/* Where NVML is dear it is asked more seldom, and one answer may not come. */
+static void seldom_answers(void **unused)
+{
+	(void)unused;
+	call(ALLOC, 1100, 0x100, 1000, 0, NCCL);
+	for (uint64_t ms = 10000; ms <= 60000; ms += 10000) {
+		answer(ms, 0, 1200);
+		if (ms != 40000)
+			answer(ms, 1, 600);
+		pass(ms + 100);
+		expect_samples(on_several(1000, 800));
+	}
 }
 
 /* A name of its own have sixteen; others are one. */
@@ -454,6 +521,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(more_than_nvml_says, begin, end),
 		cmocka_unit_test_setup_teardown(frees_that_are_left_out, begin, end),
 		cmocka_unit_test_setup_teardown(of_several_gpus_and_processes, begin, end),
+		cmocka_unit_test_setup_teardown(one_reading_of_four_gpus, begin, end),
+		cmocka_unit_test_setup_teardown(seldom_answers, begin, end),
 		cmocka_unit_test_setup_teardown(many_owners, begin, end),
 		cmocka_unit_test_setup_teardown(many_blocks, begin, end),
 		cmocka_unit_test(names_of_owners),
