@@ -24,7 +24,9 @@
 
 #define PROCESSES	1024
 #define ITEMS_MOST	(1 << 16) /* that wait; more are taken as they came */
-#define PLACES		32	  /* in code, of a process */
+#define PLACES		32	  /* in code, of a process: of more the oldest goes */
+#define NOWHERE		8	  /* addresses in no code, likewise */
+#define MAPS_READS	32	  /* at once; one more a second */
 #define GPUS_OF_PROCESS 64
 #define FREEING		8 /* functions that a process frees by */
 #define WRONG_MOST	3 /* readings in a row that a ledger holds more than they say */
@@ -75,8 +77,12 @@ struct gpu_memory_books {
 	char owners[GPU_MEMORY_OWNERS][GPU_MEMORY_NAME_BYTES];
 	bool has[GPU_MEMORY_OWNERS + 1]; /* it had memory when NVML told */
 	size_t owners_len;
-	struct place places[PLACES];
-	size_t places_len;
+	struct place places[PLACES]; /* the next goes to place_next, as below */
+	size_t places_len, place_next;
+	uint64_t nowhere[NOWHERE];
+	size_t nowhere_len, nowhere_next;
+	uint32_t reads; /* of its mappings, that are not given back yet */
+	uint64_t reads_ns;
 	struct answer answers[GPUS_OF_PROCESS];
 	size_t answers_len;
 	uint64_t reading_ns;	   /* of answers that are not judged; 0: all are */
@@ -152,26 +158,92 @@ static uint8_t owner_named(struct gpu_memory_books *b, const char *path)
 	return (uint8_t)i;
 }
 
+/* Where the next of a list of most goes, in a ring. */
+static size_t next_place(size_t *len, size_t *next, size_t most)
+{
+	size_t at = *next;
+	*next = (at + 1) % most;
+	*len += *len < most;
+	return at;
+}
+
+/* A process that calls from everywhere is not looked at each time. */
+static bool may_read(struct gpu_memory_books *b, uint64_t now_ns)
+{
+	uint64_t back = now_ns > b->reads_ns ? (now_ns - b->reads_ns) / SECOND : 0;
+	if (back) {
+		b->reads -= back < b->reads ? (uint32_t)back : b->reads;
+		b->reads_ns = now_ns;
+	}
+	if (b->reads == MAPS_READS)
+		return false;
+	b->reads++;
+	return true;
+}
+
+static bool is_nowhere(const struct gpu_memory_books *b, uint64_t address)
+{
+	for (size_t i = 0; i < b->nowhere_len; i++)
+		if (b->nowhere[i] == address)
+			return true;
+	return false;
+}
+
 /* Where a process calls the driver from are few places: its mappings are read for each that is in
  * none of those that are known. */
 static uint8_t owner_at(const struct live_gpu_memory *m, struct live_gpu_memory_process *p,
-			uint64_t address)
+			uint64_t address, uint64_t now_ns)
 {
 	struct gpu_memory_books *b = p->books;
 	proc_maps_t maps = {0};
 	struct err e;
+	uint8_t owner = OTHER;
 	for (size_t i = 0; i < b->places_len; i++)
 		if (address >= b->places[i].start && address < b->places[i].end)
 			return b->places[i].owner;
-	if (!address || b->places_len == PLACES ||
+	if (!address || is_nowhere(b, address) || !may_read(b, now_ns) ||
 	    proc_code_read(m->proc_root ? m->proc_root : "/proc", (pid_t)p->pid, &maps, &e))
 		return OTHER;
 	const struct proc_map *map = proc_map_at(&maps, address);
-	b->places[b->places_len++] =
-		map ? (struct place){map->start, map->end, owner_named(b, map->path)}
-		    : (struct place){address, address + 1, OTHER};
+	if (map) {
+		owner = owner_named(b, map->path);
+		b->places[next_place(&b->places_len, &b->place_next, PLACES)] =
+			(struct place){map->start, map->end, owner};
+	} else {
+		b->nowhere[next_place(&b->nowhere_len, &b->nowhere_next, NOWHERE)] = address;
+	}
 	proc_maps_free(&maps);
-	return b->places[b->places_len - 1].owner;
+	return owner;
+}
+
+static void forget_places(struct gpu_memory_books *b)
+{
+	b->places_len = b->place_next = 0;
+	b->nowhere_len = b->nowhere_next = 0;
+}
+
+static struct gpu_memory_books *books_of(const struct live_gpu_memory *m, uint32_t pid)
+{
+	uint64_t at;
+	return map64_get(&m->process_of, pid, &at) ? m->processes.data[at].books : NULL;
+}
+
+/* A process is told anew when it has become another program, among others; a mapping may be where
+ * another was. Places are looked up again then. */
+static void forget_changed(struct live_gpu_memory *m, const struct feed_batch *batch)
+{
+	for (size_t i = 0; i < batch->processes.len; i++) {
+		struct gpu_memory_books *b = books_of(m, batch->processes.data[i].pid);
+		if (b)
+			forget_places(b);
+	}
+	for (size_t i = 0; i < batch->maps.len; i++) {
+		const struct m_map *map = &batch->maps.data[i];
+		struct gpu_memory_books *b = books_of(m, map->pid);
+		for (size_t k = 0; b && k < b->places_len; k++)
+			if (map->start < b->places[k].end && b->places[k].start < map->end)
+				b->places[k].end = b->places[k].start;
+	}
 }
 
 /* ---- NVML's answers ---- */
@@ -373,7 +445,7 @@ static void take_call(struct live_gpu_memory *m, const struct session_view *v,
 	for (int k = 0; k < 3; k++)
 		i->v[k] = arg_of(c, p->args[k]);
 	if (p->what == MEMORY_ALLOC || p->what == MEMORY_ALLOC_CALLER || p->what == MEMORY_CREATE)
-		i->owner = owner_at(m, of, arg_of(c, p->caller_arg));
+		i->owner = owner_at(m, of, arg_of(c, p->caller_arg), i->time_ns);
 	else if (p->at_start)
 		know_freeing(of->books, c->probe);
 }
@@ -426,6 +498,7 @@ static void take_coverages(struct live_gpu_memory *m, const struct session_view 
 void live_gpu_memory_batch(struct live_gpu_memory *m, const struct session_view *v,
 			   const struct live_series *s)
 {
+	forget_changed(m, v->batch);
 	for (size_t i = 0; i < v->batch->calls.len; i++)
 		take_call(m, v, s, &v->batch->calls.data[i]);
 	for (size_t i = 0; i < v->batch->counters.len; i++)

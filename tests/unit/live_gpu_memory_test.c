@@ -465,6 +465,77 @@ static void many_owners(void **unused)
 	assert_int_equal(p->rows.data[17].bytes, 60);
 }
 
+static void put_maps(const char *text)
+{
+	put_of_process(7, "maps", text, strlen(text));
+}
+
+/* Each time from another place: of many the oldest goes. */
+static void many_places(void **unused)
+{
+	struct buf b_maps = {0};
+	(void)unused;
+	for (int i = 0; i < 40; i++)
+		buf_printf(&b_maps, "%x-%x r-xp %08x 08:01 20 /usr/lib/lib%s.so\n",
+			   0x100000 + i * 0x1000, 0x101000 + i * 0x1000, i * 0x1000,
+			   i < 39 ? "a" : "z");
+	buf_byte(&b_maps, 0);
+	put_maps((char *)b_maps.data);
+	buf_free(&b_maps);
+	for (uint64_t i = 0; i < 40; i++)
+		call(ALLOC, 1100 + i * 1000, 0x100 + i, 1, 0, 0x100000 + i * 0x1000);
+	answer(60000, 0, 100);
+	pass(60100);
+	expect_samples(OF("liba", "39") OF("libz", "1") OF("(not seen)", "60"));
+}
+
+/* They take no room from libraries. */
+static void calls_from_nowhere(void **unused)
+{
+	(void)unused;
+	for (uint64_t i = 0; i < 33; i++)
+		call(ALLOC, 1100 + i, 0x100 + i, 1, 0, 0x900000 + i);
+	call(ALLOC, 5000, 0x900, 7, 0, NCCL);
+	answer(6000, 0, 100);
+	pass(6100);
+	expect_samples(OF("libnccl", "7") OF("(other)", "33") OF("(not seen)", "60"));
+}
+
+static void other_code_at_a_place(void **unused)
+{
+	(void)unused;
+	call(ALLOC, 1100, 0x100, 1, 0, NCCL);
+	pass(1200);
+	put_maps("30000-32000 r-xp 00000000 08:01 20 /usr/lib/libnew.so\n");
+	*vec_push(&b.maps) = (struct m_map){
+		.pid = 7, .start = 0x30000, .end = 0x32000, .path = text("/usr/lib/libnew.so")};
+	call(ALLOC, 1300, 0x200, 2, 0, NCCL);
+	pass(1400);
+	put_maps("31000-33000 r-xp 00000000 08:01 21 /usr/lib/libexec.so\n");
+	process(7, 0); /* as it is told when it has become another program */
+	call(ALLOC, 1500, 0x300, 4, 0, NCCL);
+	answer(1600, 0, 10);
+	pass(1700);
+	expect_samples(OF("libnccl", "1") OF("libnew", "2") OF("libexec", "4")
+			       OF("(not seen)", "3"));
+}
+
+/* Of 1,025 processes NVML tells one each. */
+static void many_processes(void **unused)
+{
+	(void)unused;
+	for (uint32_t i = 0; i < 1025; i++) {
+		process(100 + i, 0);
+		metric(10 + i, 100 + i, 0);
+	}
+	pass(1100);
+	for (uint32_t i = 0; i < 1025; i++)
+		answer(1200, 10 + i, 5);
+	pass(1300);
+	assert_int_equal(s.gpu_memory.processes.len, 1024);
+	assert_int_equal(live_series_left_out(&s), 1);
+}
+
 /* What is beyond the room is nobody's, and nothing grows. */
 static void many_blocks(void **unused)
 {
@@ -524,6 +595,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_reading_of_four_gpus, begin, end),
 		cmocka_unit_test_setup_teardown(seldom_answers, begin, end),
 		cmocka_unit_test_setup_teardown(many_owners, begin, end),
+		cmocka_unit_test_setup_teardown(many_places, begin, end),
+		cmocka_unit_test_setup_teardown(calls_from_nowhere, begin, end),
+		cmocka_unit_test_setup_teardown(other_code_at_a_place, begin, end),
+		cmocka_unit_test_setup_teardown(many_processes, begin, end),
 		cmocka_unit_test_setup_teardown(many_blocks, begin, end),
 		cmocka_unit_test(names_of_owners),
 	};
