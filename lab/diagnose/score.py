@@ -11,6 +11,7 @@ once, whatever else was told."""
 import collections
 import math
 import os
+import re
 import statistics
 import sys
 
@@ -34,7 +35,10 @@ CALLED = {"disk_contention": "disk", "slow_reads": "data_loader", "clock": "gpu_
           "op_delay": "slow_call", "cuda_delay": "slow_call"}
 ALSO = {"slow_reads": ("disk",)}
 
-# How the owners of a step's time begin that are a cause's.
+# How the owners of a step's time begin that are a cause's. Of "waited for X, which did Y" that is Y;
+# but of causes in FIRST it is how X was waited for, or of which rank all of it is.
+FIRST = ("data_loader", "python_gil", "straggler")
+LAST = re.compile("(?<!waited for the GPU), which ")  # what the GPU did is no clause of its own
 OWNERS = {"cpu_contention": ("could run, but ",), "cpu_throttle": ("could run, but ",),
           "interrupts": ("ran all its code slower alike",), "stopped": ("was stopped",),
           "mem_bandwidth": ("ran all its code slower alike",), "disk": ("waited for the disk",),
@@ -338,12 +342,15 @@ def injected_share(run, e):
 
 
 def is_of(owner, e):
-    """Whether an owner, in words, is of the episode's cause: at the end of the walk it begins as
-    OWNERS say, or ran code of the fault itself, of its file or the function that the label names."""
-    function = (e.get("culprit") or {}).get("function")
-    starts = OWNERS.get(called(e["cause"]), ())
-    return any(way.startswith(starts) or (bool(function) and way.startswith("ran %s " % function))
-               for way in owner.split(", which ")) or "(%s.py:" % e["fault"] in owner
+    """Whether an owner, in words, is of the episode's cause: its last clause, or all of it for
+    causes in FIRST, begins as OWNERS say, or it ran code of the fault itself, of its file or the
+    function that the label names."""
+    cause, function = called(e["cause"]), (e.get("culprit") or {}).get("function")
+    last = LAST.split(owner)[-1]
+    starts = OWNERS.get(cause, ())
+    return last.startswith(starts) or (cause in FIRST and owner.startswith(starts)) or \
+        (bool(function) and last.startswith("ran %s " % function)) or \
+        "(%s.py:" % e["fault"] in owner
 
 
 def blame(runs):

@@ -303,6 +303,15 @@ def owners_are_of_a_fault_by_the_end_of_the_walk_and_by_its_code():
     assert score.is_of("could run, but a (5), of the job itself, had the CPU", quota)
     assert score.is_of("waited for b (6), which could run, but got no CPU", quota)
     assert not score.is_of("waited for b (6), which slept", quota)
+    stopped = episode(1, "stopped", 10, 17)
+    assert not score.is_of("waited for a, which was stopped (6), which slept", stopped)
+    lock = "waited for Python's lock: b (6), which could run, but got no CPU"
+    assert score.is_of(lock, episode(1, "python_gil", 10, 17)) and score.is_of(lock, quota)
+    late = episode(1, "straggler", 10, 17)
+    for owner in ("rank 1 (8) ran count (a.py:15)", "waited for the GPU, which waited for other ranks",
+                  "waited for b (6), which waited for the GPU, which waited for other ranks"):
+        assert score.is_of(owner, late)
+    assert not score.is_of("waited for the GPU, which worked", late)
 
 
 # ---- what comes true when a fault ends ----
