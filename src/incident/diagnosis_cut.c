@@ -239,7 +239,9 @@ static void refine(struct cutting *c, size_t from, size_t to, enum cause stands)
 	for (size_t i = first; i < last; i++)
 		join(&all, &c->slices[i]);
 	const struct diagnosis_range free_ns = {c->taken_ns, UINT64_MAX};
-	diagnosis_edges(&all.slow, all.slow.data[0].usual_ns, &free_ns, &in);
+	const struct usual_length usual = {all.slow.data[0].usual_ns,
+					   c->slices[from].usual->long_ns};
+	diagnosis_edges(&all.slow, &usual, &free_ns, &in);
 	piece->slow.len = 0;
 	for (size_t i = 0; i < all.slow.len; i++)
 		if (all.slow.data[i].from_ns >= in.from_ns && all.slow.data[i].to_ns <= in.to_ns)

@@ -5,17 +5,21 @@
  * that of the usual ones and that of the slow ones within. By the likelihood of normal lengths the
  * change lies where the sum of what each step has beyond the middle of both is largest (Page,
  * "Continuous inspection schemes", Biometrika 41, 1954). Only adds steps to an incident. */
+#include <math.h>
+
 #include "incident/diagnosis_impl.h"
 
 #define NEAR_NS	 1000000000ULL /* slow steps that near to an edge say how long those beyond are */
 #define QUIET_NS 1e9	       /* so long as usual on balance, and it is over */
 /* A step that is so many times as long as the longest of those near is of another kind. */
 #define OF_ANOTHER_KIND 2
-#define PARTLY_SLOW	1.1 /* times as long as usual: the change lies within it */
+/* The change lies within a step that is so many times as long as usual, and longer than is long
+ * for usual ones: steps may vary as much by themselves. */
+#define PARTLY_SLOW 1.1
 
 /* What a step beyond an edge is compared with. */
 struct edge {
-	double usual_ns, middle_ns, most_ns, quiet_ns;
+	double partly_ns, middle_ns, most_ns, quiet_ns;
 };
 
 static double length_of(const struct blame_span *s)
@@ -31,11 +35,11 @@ static uint64_t middle_of(const struct blame_span *s)
 /* By the steps of an incident from its first or last one on, step: 1 or -1. false: they are not
  * slow. */
 static bool edge_make(struct edge *ret, const struct blame_span *first, size_t n, int step,
-		      double usual_ns)
+		      const struct usual_length *usual)
 {
-	double sum = 0;
+	double sum = 0, usual_ns = usual->mean_ns;
 	size_t i = 0;
-	*ret = (struct edge){.usual_ns = usual_ns};
+	*ret = (struct edge){.partly_ns = fmax(PARTLY_SLOW * usual_ns, usual->long_ns)};
 	for (; i < n && sum < (double)NEAR_NS; i++) {
 		double ns = length_of(first + step * (ptrdiff_t)i);
 		ret->most_ns = ns > ret->most_ns ? ns : ret->most_ns;
@@ -78,13 +82,12 @@ static size_t beyond(const struct edge *e, const struct blame_span *last, size_t
 			break;
 	}
 	last += step * (ptrdiff_t)ret;
-	if (ret < n && goes_on(e, last, last + step, step) &&
-	    length_of(last + step) > PARTLY_SLOW * e->usual_ns)
+	if (ret < n && goes_on(e, last, last + step, step) && length_of(last + step) > e->partly_ns)
 		ret++;
 	return ret;
 }
 
-void diagnosis_edges(const blame_spans_t *steps, double usual_ns,
+void diagnosis_edges(const blame_spans_t *steps, const struct usual_length *usual,
 		     const struct diagnosis_range *free_ns, struct diagnosis_range *incident)
 {
 	size_t from = 0, to, low, high; /* of the incident; of what is free */
@@ -100,11 +103,10 @@ void diagnosis_edges(const blame_spans_t *steps, double usual_ns,
 	for (high = to; high < steps->len && steps->data[high].to_ns <= free_ns->to_ns;)
 		high++;
 	const struct blame_span *first = &steps->data[from], *last = &steps->data[to - 1];
-	size_t before = edge_make(&e, first, to - from, 1, usual_ns)
-				? beyond(&e, first, from - low, -1)
-				: 0;
+	size_t before =
+		edge_make(&e, first, to - from, 1, usual) ? beyond(&e, first, from - low, -1) : 0;
 	size_t behind =
-		edge_make(&e, last, to - from, -1, usual_ns) ? beyond(&e, last, high - to, 1) : 0;
+		edge_make(&e, last, to - from, -1, usual) ? beyond(&e, last, high - to, 1) : 0;
 	if (before)
 		incident->from_ns = first[-(ptrdiff_t)before].from_ns;
 	if (behind)

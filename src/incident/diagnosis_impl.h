@@ -42,10 +42,15 @@ struct diagnosis_range {
 	uint64_t from_ns, to_ns;
 };
 
+/* How long the steps of a loop are outside of incidents. */
+struct usual_length {
+	double mean_ns; /* 0: not known */
+	double long_ns; /* as in struct evidence_usual */
+};
+
 /* diagnosis_edges.c: makes an incident longer by the steps before and behind it that are slow as
- * those within at that end, and lie in the time that is free. steps: of its loop, in order;
- * usual_ns: their mean length outside of incidents, 0: not known. */
-void diagnosis_edges(const blame_spans_t *steps, double usual_ns,
+ * those within at that end, and lie in the time that is free. steps: of its loop, in order. */
+void diagnosis_edges(const blame_spans_t *steps, const struct usual_length *usual,
 		     const struct diagnosis_range *free_ns, struct diagnosis_range *incident);
 
 /* diagnosis_ranks.c: adds to incidents of a rank the same of another, aside; */

@@ -1,7 +1,9 @@
 /* diagnosis_spans.c - which stretches of an incident's process are slow, and which are usual. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/stats.h"
 #include "incident/diagnosis_impl.h"
 
 #define BESIDE_NS 1000000000ULL /* of an incident: what lies so near to it is not usual */
@@ -14,6 +16,49 @@
 #define OF_AN_INCIDENT	(UINT32_MAX - 1) /* a loop's number that none has */
 #define LEAST_JUDGED_NS BESIDE_NS /* of an incident: where less was judged, all of it counts */
 #define COVERED		0.5 /* of an incident's time: steps that have less of it do not stand for it */
+#define LONG		0.9 /* so large a part of usual ones is no longer than what is long for them */
+
+typedef VEC(struct diagnosis_range) ranges_t;
+
+/* What lies near to an incident, with its own time. */
+static struct diagnosis_range near_to(const struct diagnosed *in)
+{
+	return (struct diagnosis_range){in->onset_ns > BESIDE_NS ? in->onset_ns - BESIDE_NS : 0,
+					in->end_ns + BESIDE_NS};
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct diagnosis_range *x = a, *y = b;
+	return x->from_ns < y->from_ns ? -1 : x->from_ns > y->from_ns;
+}
+
+/* What lies near to any incident, in order; none overlap. */
+static void near_incidents(const struct diagnosing *x, ranges_t *ret)
+{
+	size_t last = 0;
+	for (size_t i = 0; i < x->ret->incidents.len; i++)
+		*vec_push(ret) = near_to(&x->ret->incidents.data[i]);
+	if (!ret->len)
+		return;
+	qsort(ret->data, ret->len, sizeof(*ret->data), by_start);
+	for (size_t i = 1; i < ret->len; i++) {
+		const struct diagnosis_range *r = &ret->data[i];
+		if (r->from_ns >= ret->data[last].to_ns)
+			ret->data[++last] = *r;
+		else if (r->to_ns > ret->data[last].to_ns)
+			ret->data[last].to_ns = r->to_ns;
+	}
+	ret->len = last + 1;
+}
+
+/* Whether a time overlaps with one of them; of times in order, *at: where the last one was. */
+static bool is_in(const ranges_t *ranges, size_t *at, uint64_t from_ns, uint64_t to_ns)
+{
+	while (*at < ranges->len && ranges->data[*at].to_ns <= from_ns)
+		++*at;
+	return *at < ranges->len && ranges->data[*at].from_ns < to_ns;
+}
 
 static bool is_beside(const struct diagnosing *x, uint64_t from_ns, uint64_t to_ns)
 {
@@ -38,11 +83,11 @@ static uint64_t unjudged_ns(const struct diagnosing *x, uint64_t from_ns, uint64
 	return sum;
 }
 
-/* Whether so much of an incident was judged that the rest of it is passed over. */
-static bool passes_over(const struct diagnosing *x, const struct diagnosed *in)
+/* How much of an incident is passed over: what is unjudged of it, where enough is left. */
+static uint64_t passed_ns(const struct diagnosing *x, const struct diagnosed *in)
 {
 	uint64_t ns = unjudged_ns(x, in->onset_ns, in->end_ns);
-	return ns && in->end_ns - in->onset_ns - ns >= LEAST_JUDGED_NS;
+	return in->end_ns - in->onset_ns - ns >= LEAST_JUDGED_NS ? ns : 0;
 }
 
 static uint32_t thread_of(const struct rec_tables *t, uint32_t pid, uint32_t tid)
@@ -77,9 +122,24 @@ static struct usual_time *usual_of(struct diagnosing *x, const struct usual_time
 	return u;
 }
 
+/* What is long for some: most of them are no longer. */
+static double long_length(const struct blame_span *spans, size_t n)
+{
+	if (!n)
+		return 0;
+	double *ns = xcalloc(n, sizeof(*ns));
+	for (size_t i = 0; i < n; i++)
+		ns[i] = (double)(spans[i].to_ns - spans[i].from_ns);
+	stats_sort(ns, n);
+	double ret = stats_quantile_sorted(ns, n, LONG);
+	free(ns);
+	return ret;
+}
+
 static void usual_end(const struct diagnosing *x, struct usual_time *u)
 {
 	u->usual.blame = blame_usual_new(x->w, u->usual.spans.data, u->usual.spans.len);
+	u->usual.long_ns = long_length(u->usual.spans.data, u->usual.spans.len);
 }
 
 double diagnosis_mean_length(const blame_spans_t *spans)
@@ -104,20 +164,38 @@ const struct evidence_usual *diagnosis_usual_of(struct diagnosing *x, uint32_t p
 
 /* ---- steps ---- */
 
+static size_t end_of(const struct steps_process *p, uint32_t loop)
+{
+	return (size_t)p->loops.data[loop].first + p->loops.data[loop].steps;
+}
+
+/* The first of a loop's steps that ends after a time. */
+static size_t first_after(const struct steps_process *p, uint32_t loop, uint64_t ns)
+{
+	size_t low = p->loops.data[loop].first;
+	for (size_t high = end_of(p, loop); low < high;) {
+		size_t middle = low + (high - low) / 2;
+		if (p->steps.data[middle].end_ns > ns)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
 /* The loop that has most of the incident's time. */
 static uint32_t loop_of(const struct steps_process *p, const struct diagnosed *in)
 {
 	uint32_t loop = UINT32_MAX;
 	uint64_t most = 0;
-	for (size_t l = 0; l < p->loops.len; l++) {
+	for (uint32_t l = 0; l < p->loops.len; l++) {
 		uint64_t ns = 0;
-		for (size_t i = 0; i < p->steps.len; i++)
-			if (p->steps.data[i].loop == l && p->steps.data[i].start_ns < in->end_ns &&
-			    p->steps.data[i].end_ns > in->onset_ns)
-				ns += p->steps.data[i].end_ns - p->steps.data[i].start_ns;
+		for (size_t i = first_after(p, l, in->onset_ns);
+		     i < end_of(p, l) && p->steps.data[i].start_ns < in->end_ns; i++)
+			ns += p->steps.data[i].end_ns - p->steps.data[i].start_ns;
 		if (ns > most) {
 			most = ns;
-			loop = (uint32_t)l;
+			loop = l;
 		}
 	}
 	return loop;
@@ -127,15 +205,8 @@ static uint32_t loop_of(const struct steps_process *p, const struct diagnosed *i
 static bool has_steps(const struct steps_process *p, uint32_t loop, uint64_t from_ns,
 		      uint64_t to_ns)
 {
-	size_t low = p->loops.data[loop].first, end = low + p->loops.data[loop].steps;
-	for (size_t high = end; low < high;) {
-		size_t middle = low + (high - low) / 2;
-		if (p->steps.data[middle].end_ns > from_ns)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low < end && p->steps.data[low].start_ns < to_ns;
+	size_t i = first_after(p, loop, from_ns);
+	return i < end_of(p, loop) && p->steps.data[i].start_ns < to_ns;
 }
 
 /* A step with what lies between it and the one before, such as a checkpoint; but not where steps of
@@ -165,46 +236,38 @@ struct usual_asked {
 	bool closely;
 };
 
-/* Whether the loop stood before a step for longer than one takes. */
-static bool stood_before(const struct steps_process *p, size_t i, double mean_ns)
+/* Whether the loop stood before a step, which begins with that, for longer than one takes. */
+static bool stood_before(const struct steps_process *p, size_t i, uint64_t from_ns)
 {
-	return (double)(p->steps.data[i].start_ns - step_from(p, i)) > mean_ns;
-}
-
-static double mean_step(const struct steps_process *p, uint32_t loop)
-{
-	double ns = 0;
-	size_t n = 0;
-	for (size_t i = 0; i < p->steps.len; i++)
-		if (p->steps.data[i].loop == loop) {
-			ns += (double)(p->steps.data[i].end_ns - p->steps.data[i].start_ns);
-			n++;
-		}
-	return n ? ns / (double)n : 0;
+	const struct steps_step *s = &p->steps.data[i];
+	return (double)(s->start_ns - from_ns) > p->loops.data[s->loop].mean_ns;
 }
 
 static void add_steps(const struct diagnosing *x, blame_spans_t *ret, const struct usual_asked *a)
 {
-	double mean_ns = mean_step(a->p, a->loop);
-	for (size_t i = 0; i < a->p->steps.len; i++) {
+	ranges_t near = {0};
+	size_t at = 0;
+	near_incidents(x, &near);
+	for (size_t i = a->p->loops.data[a->loop].first; i < end_of(a->p, a->loop); i++) {
 		const struct steps_step *s = &a->p->steps.data[i];
-		uint64_t from_ns = s->loop == a->loop ? step_from(a->p, i) : 0;
-		if (s->loop == a->loop && s->index >= FIRST_STEPS && from_ns >= a->since_ns &&
-		    !is_beside(x, from_ns, s->end_ns) && !unjudged_ns(x, from_ns, s->end_ns) &&
-		    !(a->closely && stood_before(a->p, i, mean_ns)))
+		uint64_t from_ns = step_from(a->p, i);
+		if (s->index >= FIRST_STEPS && from_ns >= a->since_ns &&
+		    !is_in(&near, &at, from_ns, s->end_ns) && !unjudged_ns(x, from_ns, s->end_ns) &&
+		    !(a->closely && stood_before(a->p, i, from_ns)))
 			*vec_push(ret) = (struct blame_span){
 				.thread = a->thread, .from_ns = from_ns, .to_ns = s->end_ns};
 	}
+	vec_free(&near);
 }
 
 /* What comes before anything is judged is its launch. That is taken, too, where there is little
  * else; an incident that stands when judging begins may have begun in it, so that any rest is
  * better. */
-static bool has_enough(const struct diagnosing *x, const blame_spans_t *usual)
+static bool has_enough(const struct diagnosing *x, double usual_ns)
 {
 	uint64_t from_ns = x->list->judged_from_ns;
 	bool may_be_slow = is_beside(x, from_ns, from_ns);
-	return length_of(usual) >= (may_be_slow ? LEAST_LEFT_NS : LEAST_USUAL_NS);
+	return usual_ns >= (may_be_slow ? LEAST_LEFT_NS : LEAST_USUAL_NS);
 }
 
 /* What a loop stands for now and then, as for an evaluation, is part of its mean step. An incident
@@ -222,7 +285,7 @@ static struct usual_time *usual_steps(struct diagnosing *x, const struct steps_p
 	if (!is_new)
 		return u;
 	add_steps(x, &u->usual.spans, &a);
-	if (!has_enough(x, &u->usual.spans)) {
+	if (!has_enough(x, length_of(&u->usual.spans))) {
 		u->usual.spans.len = 0;
 		a.since_ns = 0;
 		add_steps(x, &u->usual.spans, &a);
@@ -231,12 +294,11 @@ static struct usual_time *usual_steps(struct diagnosing *x, const struct steps_p
 	return u;
 }
 
-/* Not those that were found now and then alone, nor a step with a long time before it in which none
- * was found. */
-static bool stand_for(const blame_spans_t *slow, double length, double usual_ns)
+/* Whether slow steps do for an incident, by their length: not those that were found now and then
+ * alone, nor a step with a long time before it in which none was found. */
+static bool stand_for(double slow_ns, double length, double usual_ns)
 {
-	double sum = length_of(slow);
-	return sum >= COVERED * length && sum <= 2 * (length + usual_ns);
+	return slow_ns >= COVERED * length && slow_ns <= 2 * (length + usual_ns);
 }
 
 /* By its middle. */
@@ -254,17 +316,15 @@ static bool by_steps(struct diagnosing *x, const struct diagnosed *in,
 	uint32_t loop = thread != UINT32_MAX ? loop_of(p, in) : UINT32_MAX;
 	if (loop == UINT32_MAX)
 		return false;
-	double mean_ns = mean_step(p, loop);
-	bool closely = true, passes = passes_over(x, in);
-	uint64_t passed_ns = passes ? unjudged_ns(x, in->onset_ns, in->end_ns) : 0;
-	for (size_t i = 0; i < p->steps.len; i++) {
-		const struct steps_step *s = &p->steps.data[i];
-		if (s->loop != loop)
+	bool closely = true;
+	uint64_t passed = passed_ns(x, in);
+	for (size_t i = first_after(p, loop, in->onset_ns); i < end_of(p, loop); i++) {
+		struct blame_span span = {thread, step_from(p, i), p->steps.data[i].end_ns, 0};
+		if (span.from_ns >= in->end_ns)
+			break;
+		if (!is_within(in, &span) || (passed && unjudged_ns(x, span.from_ns, span.to_ns)))
 			continue;
-		struct blame_span span = {thread, step_from(p, i), s->end_ns, 0};
-		if (!is_within(in, &span) || (passes && unjudged_ns(x, span.from_ns, span.to_ns)))
-			continue;
-		closely &= !stood_before(p, i, mean_ns);
+		closely &= !stood_before(p, i, span.from_ns);
 		*vec_push(&ret->slow) = span;
 	}
 	const struct usual_time *u = usual_steps(x, p, loop, thread, closely);
@@ -272,8 +332,9 @@ static bool by_steps(struct diagnosing *x, const struct diagnosed *in,
 	for (size_t i = 0; i < ret->slow.len; i++)
 		ret->slow.data[i].usual_ns = usual_ns;
 	ret->usual = &u->usual;
-	double length = (double)(in->end_ns - in->onset_ns - passed_ns);
-	return ret->slow.len && u->usual.spans.len && stand_for(&ret->slow, length, usual_ns);
+	double length = (double)(in->end_ns - in->onset_ns - passed);
+	return ret->slow.len && u->usual.spans.len &&
+	       stand_for(length_of(&ret->slow), length, usual_ns);
 }
 
 /* ---- edges ---- */
@@ -294,42 +355,146 @@ static struct diagnosis_range free_around(const struct diagnosing *x, const stru
 	return ret;
 }
 
-static void spread(const struct diagnosing *x, struct diagnosed *in)
+/* How many usual steps there are, and how long they are together. */
+struct usual_sum {
+	double ns, long_ns; /* long for one of them, as it was before any incident was spread */
+	size_t n;
+};
+
+/* The steps of a loop, and of them those that are usual, far from incidents as far as these were
+ * spread. */
+struct loop_steps {
+	uint32_t pid, loop;
+	blame_spans_t all, judged; /* judged: without those of unjudged time */
+	blame_spans_t usual;
+	struct usual_sum ever, since_judged;
+};
+
+typedef VEC(struct loop_steps) loops_t;
+
+static struct usual_sum sum_of(const struct blame_span *spans, size_t n)
+{
+	struct usual_sum ret = {.n = n, .long_ns = long_length(spans, n)};
+	for (size_t i = 0; i < n; i++)
+		ret.ns += (double)(spans[i].to_ns - spans[i].from_ns);
+	return ret;
+}
+
+static struct loop_steps *loop_steps_of(const struct diagnosing *x, loops_t *loops,
+					const struct steps_process *p, uint32_t loop)
+{
+	for (size_t i = 0; i < loops->len; i++)
+		if (loops->data[i].pid == p->pid && loops->data[i].loop == loop)
+			return &loops->data[i];
+	struct loop_steps *ret = vec_push(loops);
+	ret->pid = p->pid;
+	ret->loop = loop;
+	for (size_t i = p->loops.data[loop].first; i < end_of(p, loop); i++) {
+		struct blame_span span = {.from_ns = step_from(p, i),
+					  .to_ns = p->steps.data[i].end_ns};
+		*vec_push(&ret->all) = span;
+		if (!unjudged_ns(x, span.from_ns, span.to_ns))
+			*vec_push(&ret->judged) = span;
+	}
+	blame_spans_t *usual = &ret->usual;
+	size_t before = 0;
+	add_steps(x, usual, &(struct usual_asked){p, loop, UINT32_MAX, 0, true});
+	while (before < usual->len && usual->data[before].from_ns < x->list->judged_from_ns)
+		before++;
+	ret->ever = sum_of(usual->data, usual->len);
+	ret->since_judged = sum_of(usual->data + before, usual->len - before);
+	return ret;
+}
+
+static void loops_free(loops_t *loops)
+{
+	for (size_t i = 0; i < loops->len; i++) {
+		vec_free(&loops->data[i].all);
+		vec_free(&loops->data[i].judged);
+		vec_free(&loops->data[i].usual);
+	}
+	vec_free(loops);
+}
+
+static void take_off(struct usual_sum *sum, const struct blame_span *s)
+{
+	sum->ns -= (double)(s->to_ns - s->from_ns);
+	sum->n--;
+}
+
+/* What lies near to an incident that was spread is not usual. */
+static void take_near(const struct diagnosing *x, struct loop_steps *l, const struct diagnosed *in)
+{
+	const struct diagnosis_range near = near_to(in);
+	blame_spans_t *usual = &l->usual;
+	size_t from = 0, to;
+	while (from < usual->len && usual->data[from].to_ns <= near.from_ns)
+		from++;
+	for (to = from; to < usual->len && usual->data[to].from_ns < near.to_ns; to++) {
+		take_off(&l->ever, &usual->data[to]);
+		if (usual->data[to].from_ns >= x->list->judged_from_ns)
+			take_off(&l->since_judged, &usual->data[to]);
+	}
+	if (to == from)
+		return;
+	memmove(usual->data + from, usual->data + to, (usual->len - to) * sizeof(*usual->data));
+	usual->len -= to - from;
+}
+
+/* Of those that steps of an incident are compared with. false: there is not enough. */
+static bool usual_length(const struct diagnosing *x, const struct loop_steps *l,
+			 struct usual_length *ret)
+{
+	const struct usual_sum *sum =
+		has_enough(x, l->since_judged.ns) ? &l->since_judged : &l->ever;
+	if (!sum->n || !has_enough(x, sum->ns))
+		return false;
+	*ret = (struct usual_length){.mean_ns = sum->ns / (double)sum->n, .long_ns = sum->long_ns};
+	return true;
+}
+
+static double length_within(const blame_spans_t *steps, const struct diagnosed *in)
+{
+	double ret = 0;
+	for (size_t i = 0; i < steps->len && steps->data[i].from_ns < in->end_ns; i++)
+		if (is_within(in, &steps->data[i]))
+			ret += (double)(steps->data[i].to_ns - steps->data[i].from_ns);
+	return ret;
+}
+
+/* Steps of unjudged time say nothing of it, unless the incident has next to no others. */
+static void spread(const struct diagnosing *x, loops_t *loops, struct diagnosed *in)
 {
 	const struct steps_process *p = steps_of(x, in->pid);
 	uint32_t loop = p ? loop_of(p, in) : UINT32_MAX;
 	if (loop == UINT32_MAX)
 		return;
-	blame_spans_t all = {0}, slow = {0}, usual = {0};
+	const struct loop_steps *l = loop_steps_of(x, loops, p, loop);
+	uint64_t passed = passed_ns(x, in);
+	bool whole = !passed && unjudged_ns(x, in->onset_ns, in->end_ns);
+	const blame_spans_t *steps = whole ? &l->all : &l->judged;
+	double length = (double)(in->end_ns - in->onset_ns - passed);
+	struct usual_length usual;
+	if (!usual_length(x, l, &usual) ||
+	    !stand_for(length_within(steps, in), length, usual.mean_ns))
+		return;
 	struct diagnosis_range range = {in->onset_ns, in->end_ns};
 	const struct diagnosis_range free_ns = free_around(x, in);
-	for (size_t i = 0; i < p->steps.len; i++) {
-		const struct steps_step *s = &p->steps.data[i];
-		if (s->loop != loop)
-			continue;
-		struct blame_span span = {.from_ns = step_from(p, i), .to_ns = s->end_ns};
-		if (unjudged_ns(x, span.from_ns, span.to_ns))
-			continue;
-		*vec_push(&all) = span;
-		if (is_within(in, &span))
-			*vec_push(&slow) = span;
-	}
-	add_steps(x, &usual,
-		  &(struct usual_asked){p, loop, UINT32_MAX, x->list->judged_from_ns, true});
-	double usual_ns = diagnosis_mean_length(&usual);
-	if (stand_for(&slow, (double)(in->end_ns - in->onset_ns), usual_ns))
-		diagnosis_edges(&all, usual_ns, &free_ns, &range);
+	diagnosis_edges(steps, &usual, &free_ns, &range);
+	if (range.from_ns == in->onset_ns && range.to_ns == in->end_ns)
+		return;
 	in->onset_ns = range.from_ns;
 	in->end_ns = range.to_ns;
-	vec_free(&all);
-	vec_free(&slow);
-	vec_free(&usual);
+	for (size_t i = 0; i < loops->len; i++)
+		take_near(x, &loops->data[i], in);
 }
 
 void diagnosis_spread(struct diagnosing *x)
 {
+	loops_t loops = {0};
 	for (size_t i = 0; i < x->ret->incidents.len; i++)
-		spread(x, &x->ret->incidents.data[i]);
+		spread(x, &loops, &x->ret->incidents.data[i]);
+	loops_free(&loops);
 }
 
 /* ---- time ---- */
@@ -379,7 +544,7 @@ static struct usual_time *usual_plain(struct diagnosing *x, uint32_t pid, uint32
 		return u;
 	blame_thread_times(x->w, thread, &first_ns, &last_ns);
 	add_plain(x, &u->usual.spans, thread, judged_ns > first_ns ? judged_ns : first_ns, last_ns);
-	if (!has_enough(x, &u->usual.spans)) {
+	if (!has_enough(x, length_of(&u->usual.spans))) {
 		u->usual.spans.len = 0;
 		add_plain(x, &u->usual.spans, thread, first_ns, last_ns);
 	}
@@ -395,7 +560,8 @@ static uint32_t thread_in(struct diagnosing *x, const struct diagnosed *in)
 	uint32_t always = blame_busiest(x->w, in->pid, 0, UINT64_MAX);
 	if (then == UINT32_MAX || always == UINT32_MAX || always == then)
 		return then;
-	return has_enough(x, &usual_plain(x, in->pid, then)->usual.spans) ? then : always;
+	const struct usual_time *u = usual_plain(x, in->pid, then);
+	return has_enough(x, length_of(&u->usual.spans)) ? then : always;
 }
 
 /* All of the incident's time, in slices, beside all that is in none. */
@@ -412,7 +578,7 @@ static bool by_time(struct diagnosing *x, const struct diagnosed *in, struct evi
 	     at += BESIDE_NS) {
 		uint64_t end = at + BESIDE_NS < in->end_ns ? at + BESIDE_NS : in->end_ns;
 		const struct blame_span slice = {thread, at, end, ratio * (double)(end - at)};
-		if (passes_over(x, in))
+		if (passed_ns(x, in))
 			add_judged(x, &ret->slow, slice);
 		else
 			*vec_push(&ret->slow) = slice;

@@ -74,6 +74,7 @@ typedef VEC(struct blame_span) blame_spans_t;
 struct evidence_usual {
 	blame_spans_t spans;
 	struct blame_usual *blame;
+	double long_ns; /* nine of ten of the stretches are no longer */
 };
 
 /* What evidence is of: slow stretches, which overlap with no other question's of the process that

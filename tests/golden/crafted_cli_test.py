@@ -107,6 +107,13 @@ def many_functions_take_no_minutes(folder):
 
 
 @test
+def many_incidents_of_many_steps_take_no_minutes(folder):
+    path = crafted(folder, "steps_with_incidents", 200000)
+    assert len(json.loads(eacgm("diagnose", path, "--told", "--json").stdout)["incidents"]) == 1000
+    bounded("diagnose", path, "--told")
+
+
+@test
 def many_ranks_take_no_minutes(folder):
     for name in ("sends_of_many_ranks", "collectives_of_many_ranks",
                  "collectives_of_unknown_comms", "collectives_of_comms_unlike"):

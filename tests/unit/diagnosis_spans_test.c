@@ -70,9 +70,12 @@ static uint64_t add(int n, uint64_t ms, uint64_t after_ms)
 	struct steps_process *p = &steps.processes.data[0];
 	uint64_t at = p->steps.len ? p->steps.data[p->steps.len - 1].end_ns : 0;
 	uint64_t first = at += after_ms * MS;
-	for (; n > 0; n--, at += ms * MS)
+	for (; n > 0; n--, at += ms * MS) {
+		p->loops.data[0].total_ns += ms * MS;
 		*vec_push(&p->steps) = (struct steps_step){
 			.start_ns = at, .end_ns = at + ms * MS, .index = p->loops.data[0].steps++};
+	}
+	p->loops.data[0].mean_ns = (double)p->loops.data[0].total_ns / p->loops.data[0].steps;
 	return first;
 }
 
@@ -147,6 +150,74 @@ static void steps_that_do_not_stand_for_it_move_nothing(void **state)
 	assert_int_equal(found.incidents.data[0].onset_ns, from_ns);
 }
 
+static void is_spread_to(uint64_t from_ns, uint64_t to_ns)
+{
+	diagnosis_spread(&x);
+	assert_int_equal(found.incidents.data[0].onset_ns, from_ns);
+	assert_int_equal(found.incidents.data[0].end_ns, to_ns);
+}
+
+/* Beside it alone usual ones of 100 ms are long. */
+static void one_short_step_is_not_what_is_usual(void **state)
+{
+	(void)state;
+	add_usual();
+	list.judged_from_ns = add(1, 20, 0);
+	add(10, 100, 0);
+	uint64_t from_ns = add(20, 140, 0), to_ns = add(9, 100, 0);
+	told(from_ns, to_ns);
+	is_spread_to(from_ns, to_ns);
+}
+
+static void what_was_before_it_was_judged_is_usual_where_nothing_else_is(void **state)
+{
+	(void)state;
+	add_usual();
+	uint64_t from_ns = add(20, 200, 0), to_ns = add(9, 100, 0);
+	list.judged_from_ns = from_ns;
+	told(from_ns + 400 * MS, to_ns);
+	is_spread_to(from_ns, to_ns);
+}
+
+/* Three usual steps, besides those at the beginning and within a second of it. */
+static void beside_next_to_nothing_usual_nothing_moves(void **state)
+{
+	(void)state;
+	add(18, 100, 0);
+	uint64_t from_ns = add(20, 200, 0), to_ns = add(9, 100, 0);
+	told(from_ns, to_ns - 400 * MS);
+	is_spread_to(from_ns, to_ns - 400 * MS);
+}
+
+/* As one step in five is anyway. */
+static void steps_that_vary_as_usual_are_not_added(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		add(4, 96, 0);
+		add(1, 115, 0);
+	}
+	uint64_t from_ns = add(20, 200, 0), to_ns = add(1, 115, 0);
+	add(20, 96, 0);
+	told(from_ns, to_ns);
+	is_spread_to(from_ns, to_ns);
+}
+
+/* Slow steps that were in none when it was told are not usual for the next one. */
+static void what_one_took_is_not_usual_for_the_next(void **state)
+{
+	(void)state;
+	add_usual();
+	uint64_t first_ns = add(80, 300, 0), until_ns = add(21, 100, 0);
+	uint64_t from_ns = add(20, 140, 0), to_ns = add(9, 100, 0);
+	told(first_ns, first_ns + 6000 * MS);
+	told(from_ns + 420 * MS, to_ns - 420 * MS);
+	diagnosis_spread(&x);
+	assert_int_equal(found.incidents.data[0].end_ns, until_ns);
+	assert_int_equal(found.incidents.data[1].onset_ns, from_ns);
+	assert_int_equal(found.incidents.data[1].end_ns, to_ns);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
@@ -155,6 +226,11 @@ int main(void)
 		TEST(where_the_loop_stood_pauses_are_part_of_it),
 		TEST(incidents_are_spread_over_their_steps),
 		TEST(steps_that_do_not_stand_for_it_move_nothing),
+		TEST(one_short_step_is_not_what_is_usual),
+		TEST(what_was_before_it_was_judged_is_usual_where_nothing_else_is),
+		TEST(beside_next_to_nothing_usual_nothing_moves),
+		TEST(steps_that_vary_as_usual_are_not_added),
+		TEST(what_one_took_is_not_usual_for_the_next),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }

@@ -60,15 +60,37 @@ static void begin(uint64_t until_s)
 				.w = blame_world_new(rec_source(reader), &timeline)};
 }
 
-/* Of a second each. */
-static void add_steps(void)
+static void add_loop(void)
 {
 	process = vec_push(&steps.processes);
 	*process = (struct steps_process){.pid = JOB, .tid = JOB};
-	*vec_push(&process->loops) = (struct steps_loop){.steps = END - BEGIN};
-	for (uint32_t i = 0; i < END - BEGIN; i++)
-		*vec_push(&process->steps) = (struct steps_step){
-			.start_ns = (BEGIN + i) * S, .end_ns = (BEGIN + i + 1) * S, .index = i};
+	*vec_push(&process->loops) = (struct steps_loop){0};
+}
+
+/* So many steps a second, in a time. */
+static void add_steps_of(uint64_t from_s, uint64_t to_s, uint32_t a_second)
+{
+	for (uint64_t at = from_s * S; at < to_s * S; at += S / a_second)
+		*vec_push(&process->steps) =
+			(struct steps_step){.start_ns = at,
+					    .end_ns = at + S / a_second,
+					    .index = process->loops.data[0].steps++};
+}
+
+/* Of a second each. */
+static void add_steps(void)
+{
+	add_loop();
+	add_steps_of(BEGIN, END, 1);
+}
+
+/* Of 100 ms each, but twice as long from 130 to 140 s. */
+static void add_slow_steps(void)
+{
+	add_loop();
+	add_steps_of(BEGIN, 130, 10);
+	add_steps_of(130, 140, 5);
+	add_steps_of(140, END, 10);
 }
 
 static void end(void)
@@ -86,13 +108,29 @@ static void end(void)
 	rec_close(reader);
 }
 
-static void ask(uint64_t from_s, uint64_t to_s)
+static void is_unjudged(uint64_t from_s, uint64_t to_s)
 {
 	static struct unjudged_time unjudged;
 	unjudged = (struct unjudged_time){from_s * S, to_s * S};
 	list.unjudged = &unjudged;
 	list.unjudged_len = 1;
+}
+
+static void ask(uint64_t from_s, uint64_t to_s)
+{
+	is_unjudged(from_s, to_s);
 	assert_true(diagnosis_spans(&x, &found.incidents.data[0], &q));
+}
+
+/* An incident that was told of a time, of which some was not judged, has these ends. */
+static void spread(uint64_t told_s, uint64_t until_s, uint64_t from_s, uint64_t to_s)
+{
+	struct diagnosed *in = &found.incidents.data[0];
+	in->onset_ns = told_s * S;
+	in->end_ns = until_s * S;
+	diagnosis_spread(&x);
+	assert_int_equal(in->onset_ns, from_s * S);
+	assert_int_equal(in->end_ns, to_s * S);
 }
 
 /* What of these lies in a time. */
@@ -148,12 +186,46 @@ static void an_incident_that_was_hardly_judged_counts_whole(void **state)
 	end();
 }
 
+/* Though the steps that were judged do not last for half of it. */
+static void an_incident_that_is_mostly_unjudged_has_its_ends(void **state)
+{
+	(void)state;
+	begin(140);
+	add_slow_steps();
+	is_unjudged(133, 138);
+	spread(132, 139, 130, 140);
+	end();
+}
+
+static void an_incident_that_was_hardly_judged_has_them_too(void **state)
+{
+	(void)state;
+	begin(140);
+	add_slow_steps();
+	is_unjudged(130, 141);
+	spread(132, 139, 130, 140);
+	end();
+}
+
+static void unjudged_time_makes_no_incident_longer(void **state)
+{
+	(void)state;
+	begin(140);
+	add_slow_steps();
+	is_unjudged(136, 145);
+	spread(132, 136, 130, 136);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(steps_of_unjudged_time_are_neither_slow_nor_usual),
 		cmocka_unit_test(unjudged_time_is_neither_slow_nor_usual),
 		cmocka_unit_test(an_incident_that_was_hardly_judged_counts_whole),
+		cmocka_unit_test(an_incident_that_is_mostly_unjudged_has_its_ends),
+		cmocka_unit_test(an_incident_that_was_hardly_judged_has_them_too),
+		cmocka_unit_test(unjudged_time_makes_no_incident_longer),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
 }
