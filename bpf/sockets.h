@@ -57,6 +57,8 @@ struct sock_common {
 
 struct sock {
 	struct sock_common __sk_common;
+	__u32 sk_ack_backlog;
+	__u32 sk_max_ack_backlog; /* full when it is more than that */
 	__u16 sk_protocol;
 } RELOCATED;
 
@@ -67,6 +69,9 @@ struct tcp_sock {
 	__u64 bytes_received; /* in order, and the FIN */
 	__u32 snd_una;
 	__u32 snd_nxt;
+	__u32 write_seq;
+	__u32 rcv_nxt;
+	__u32 copied_seq;
 	__u32 total_retrans;
 	__u32 srtt_us;	 /* eight times it */
 	__u16 total_rto; /* Linux 6.7 (3868ab0f192581) */
@@ -152,6 +157,15 @@ static __always_inline __u64 read_sent(struct tcp_sock *tcp)
 	return sent < most ? sent : most;
 }
 
+/* As SIOCOUTQ and SIOCINQ have it (tcp(7)). What grows is read last: it is never below 0. */
+static __always_inline void read_queues(struct rec_socket *r, struct tcp_sock *tcp)
+{
+	__u32 acked = BPF_CORE_READ(tcp, snd_una);
+	r->send_queue = BPF_CORE_READ(tcp, write_seq) - acked;
+	__u32 copied = BPF_CORE_READ(tcp, copied_seq);
+	r->receive_queue = BPF_CORE_READ(tcp, rcv_nxt) - copied;
+}
+
 static __always_inline void read_socket(struct rec_socket *r, struct sock *sk,
 					const struct socket_owner *owner)
 {
@@ -174,9 +188,12 @@ static __always_inline void read_socket(struct rec_socket *r, struct sock *sk,
 		r->timeouts = BPF_CORE_READ(tcp, total_rto);
 	r->bytes_sent = read_sent(tcp);
 	r->bytes_received = BPF_CORE_READ(tcp, bytes_received);
+	read_queues(r, tcp);
 	__u64 done = bpf_core_enum_value(enum sock_flags, SOCK_DONE) & 63;
-	if (r->bytes_received && BPF_CORE_READ(sk, __sk_common.skc_flags) >> done & 1)
-		r->bytes_received--;
+	if (BPF_CORE_READ(sk, __sk_common.skc_flags) >> done & 1) {
+		r->bytes_received -= r->bytes_received != 0;
+		r->receive_queue -= r->receive_queue != 0;
+	}
 	__builtin_memcpy(r->opener, owner->opener, sizeof(r->opener));
 }
 
@@ -246,7 +263,22 @@ static __always_inline void know_listener(struct task_struct *task, struct sock 
 	bpf_map_update_elem(&listeners, &port, &known, BPF_ANY);
 }
 
-/* Writes struct rec_socket for each connection of a process. */
+/* As inet_diag tells it (net/ipv4/tcp_diag.c). */
+static __always_inline void read_listener(struct rec_socket *r, struct task_struct *task,
+					  struct sock *sk)
+{
+	__builtin_memset(r, 0, sizeof(*r));
+	r->kind = REC_SOCKET;
+	r->state = TCP_LISTEN;
+	r->tgid = BPF_CORE_READ(task, tgid);
+	r->socket = (__u64)sk;
+	r->time_ns = bpf_ktime_get_ns();
+	r->send_queue = BPF_CORE_READ(sk, sk_max_ack_backlog);
+	r->receive_queue = BPF_CORE_READ(sk, sk_ack_backlog);
+}
+
+/* Writes struct rec_socket for each connection of a process, and for each socket that it listens
+ * at. */
 SEC("iter/task_file")
 int connections(struct bpf_iter__task_file *ctx)
 {
@@ -258,9 +290,13 @@ int connections(struct bpf_iter__task_file *ctx)
 	struct sock *sk = socket ? BPF_CORE_READ(socket, sk) : NULL;
 	if (!sk || !is_tcp(sk))
 		return 0;
+	struct rec_socket r;
 	__u8 state = BPF_CORE_READ(sk, __sk_common.skc_state);
-	if (state == TCP_LISTEN)
+	if (state == TCP_LISTEN) {
 		know_listener(task, sk);
+		read_listener(&r, task, sk);
+		bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
+	}
 	if (!is_connected(state))
 		return 0;
 	__u64 key = (__u64)sk;
@@ -274,7 +310,6 @@ int connections(struct bpf_iter__task_file *ctx)
 		owner->tgid = unknown.tgid;
 		owner->flags &= ~OWNER_LISTENS;
 	}
-	struct rec_socket r;
 	read_socket(&r, sk, owner ? owner : &unknown);
 	r.state = state;
 	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));

@@ -296,7 +296,7 @@ enum socket_flags {
 /* A TCP connection: as it stands, or (REC_SOCKET) as it was when its state changed. */
 struct rec_socket {
 	__u8 kind;   /* REC_SOCKET */
-	__u8 state;  /* TCP_CLOSE: the last of it */
+	__u8 state;  /* TCP_CLOSE: the last of it; TCP_LISTEN: it has nothing but queues */
 	__u8 family; /* AF_INET, AF_INET6 */
 	__u8 flags;  /* enum socket_flags */
 	__u32 tgid;
@@ -314,9 +314,13 @@ struct rec_socket {
 	__u64 bytes_received;
 	char opener[16]; /* comm of the thread that connected or accepted it, "" unknown */
 	__u32 timeouts;	 /* of retransmission, modulo 2^16; 0 before Linux 6.7 */
+	/* Bytes that the peer has not acknowledged, sent or not, and that the process has not read.
+	 * Of TCP_LISTEN: how many connections may wait to be accepted, and how many do. */
+	__u32 send_queue;
+	__u32 receive_queue;
 	__u32 reserved;
 };
-_Static_assert(sizeof(struct rec_socket) == 120, "shared by BPF and user space");
+_Static_assert(sizeof(struct rec_socket) == 128, "shared by BPF and user space");
 
 /* What the unwinder works on; it lies in the record since nothing else is as private. */
 struct unwind_state {

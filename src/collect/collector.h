@@ -33,7 +33,7 @@ struct collect_env {
 	/* From here on records of a kind come (enum record_kind). -EOPNOTSUPP: this kernel has
 	 * none. */
 	int (*watch)(void *kernel, uint8_t record, struct err *e);
-	/* Each connection that a process has. */
+	/* Each connection that a process has, and each TCP socket that it listens at. */
 	int (*sockets)(void *kernel, pid_t pid,
 		       void (*visit)(void *ctx, const struct rec_socket *row), void *ctx,
 		       struct err *e);

@@ -1,8 +1,10 @@
 /* nics.c - bytes, drops and errors of network interfaces (/proc/net/dev), segments that TCP sent
- * again (/proc/net/snmp), and what the kernel dropped or put off while it took packets in
+ * again (/proc/net/snmp), connections that it dropped since nobody accepted them
+ * (/proc/net/netstat), and what the kernel dropped or put off while it took packets in
  * (/proc/net/softnet_stat). Of the network namespace that eACGM is in; where the first watched
- * process has another one, of its interfaces as well: "eth0 of pid 42". Interfaces that moved
- * nothing since the start are left out. Connections are sockets.c's affair. */
+ * process has another one, of its interfaces as well, "eth0 of pid 42", and of what was dropped
+ * there, as "pid 42". Interfaces that moved nothing since the start are left out. Connections are
+ * sockets.c's affair. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,14 +41,15 @@ struct interface {
 	uint64_t read; /* the number of the read */
 };
 
-/* The interfaces of a network namespace. */
+/* A network namespace: its interfaces, and what was dropped where its processes listen. */
 struct namespace
 {
-	struct kept_file dev;
+	struct kept_file dev, netstat;
 	pid_t pid; /* of a watched process; 0: eACGM's own */
 	VEC(struct interface) known;
 	size_t working;
-	uint64_t reads, dev_ns;
+	uint64_t reads, dev_ns, netstat_ns;
+	struct growth listen_overflows, listen_drops;
 };
 
 struct nics {
@@ -62,6 +65,7 @@ struct nics {
 static void free_namespace(struct namespace *n)
 {
 	kept_file_free(&n->dev);
+	kept_file_free(&n->netstat);
 	vec_free(&n->known);
 	*n = (struct namespace){0};
 }
@@ -85,6 +89,7 @@ static int nics_open(void **ret_state, const struct collect_env *env,
 	s->env = env;
 	s->sink = sink;
 	kept_file_set(&s->own.dev, env->proc_root, "net/dev");
+	kept_file_set(&s->own.netstat, env->proc_root, "net/netstat");
 	kept_file_set(&s->snmp, env->proc_root, "net/snmp");
 	kept_file_set(&s->softnet, env->proc_root, "net/softnet_stat");
 	if (!kept_file_read(&s->own.dev)) {
@@ -140,6 +145,8 @@ static void choose_namespace(struct nics *s)
 	s->jobs.pid = first;
 	snprintf(name, sizeof(name), "%d/net/dev", first);
 	kept_file_set(&s->jobs.dev, s->env->proc_root, name);
+	snprintf(name, sizeof(name), "%d/net/netstat", first);
+	kept_file_set(&s->jobs.netstat, s->env->proc_root, name);
 }
 
 /* ---- interfaces ---- */
@@ -251,28 +258,41 @@ static void read_interfaces(const struct nics *s, struct namespace *n, uint64_t 
 
 /* ---- of the host ---- */
 
-static void tell_rate(const struct nics *s, uint64_t now_ns, const char *name, struct growth *g,
-		      uint64_t now, uint64_t passed_ns)
+static void tell_rate_of(const struct nics *s, uint64_t now_ns, const struct entity *of,
+			 const char *name, struct growth *g, uint64_t now, uint64_t passed_ns)
 {
 	uint64_t by;
 	if (growth_take(g, now, &by))
-		sink_counter(s->sink, now_ns, &ENTITY_NAMED(ENTITY_HOST, ""), name,
-			     growth_per_s(by, passed_ns));
+		sink_counter(s->sink, now_ns, of, name, growth_per_s(by, passed_ns));
 }
 
-/* Two lines begin with "Tcp:": of names, and of numbers, of which one may be below 0. */
-static bool retransmits_of(const char *text, uint64_t *ret)
+static void tell_rate(const struct nics *s, uint64_t now_ns, const char *name, struct growth *g,
+		      uint64_t now, uint64_t passed_ns)
 {
-	const char *names = strncmp(text, "Tcp:", 4) ? strstr(text, "\nTcp:") : text;
+	tell_rate_of(s, now_ns, &ENTITY_NAMED(ENTITY_HOST, ""), name, g, now, passed_ns);
+}
+
+/* The first line of the text that begins with head; NULL: none does. */
+static const char *line_of(const char *text, const char *head)
+{
+	while (*text && strncmp(text, head, strlen(head)) != 0)
+		text = text_next_line(text);
+	return *text ? text : NULL;
+}
+
+/* Two lines begin with the same word, as "Tcp:": of names, and of numbers, of which one may be
+ * below 0. */
+static bool number_named(const char *text, const char *head, const char *name, uint64_t *ret)
+{
+	const char *names = line_of(text, head);
 	if (!names)
 		return false;
-	names += *names == '\n';
 	const char *numbers = text_next_line(names);
-	if (strncmp(numbers, "Tcp:", 4) != 0)
+	if (strncmp(numbers, head, strlen(head)) != 0)
 		return false;
 	for (;;) {
 		size_t n = strcspn(names, " \n"), m = strcspn(numbers, " \n");
-		if (n == strlen("RetransSegs") && !strncmp(names, "RetransSegs", n))
+		if (n == strlen(name) && !strncmp(names, name, n))
 			return text_number(&numbers, ret);
 		if (names[n] != ' ' || numbers[m] != ' ')
 			return false;
@@ -284,13 +304,38 @@ static bool retransmits_of(const char *text, uint64_t *ret)
 static void read_snmp(struct nics *s, uint64_t now_ns)
 {
 	uint64_t now;
-	bool ok = kept_file_read(&s->snmp) && retransmits_of(s->snmp.text, &now);
+	bool ok =
+		kept_file_read(&s->snmp) && number_named(s->snmp.text, "Tcp:", "RetransSegs", &now);
 	uint64_t read_ns = kept_file_time(s->env, now_ns), passed_ns = read_ns - s->snmp_ns;
 	s->snmp_ns = read_ns;
 	if (ok)
 		tell_rate(s, now_ns, "tcp_retransmits_per_s", &s->retransmits, now, passed_ns);
 	else
 		growth_forget(&s->retransmits);
+}
+
+/* Connections that were dropped since the queue of those to be accepted was full, and all that
+ * were dropped where somebody listens, these among them. */
+static void read_netstat(const struct nics *s, struct namespace *n, uint64_t now_ns)
+{
+	uint64_t overflows, drops;
+	if (!n->netstat.path)
+		return;
+	bool ok = kept_file_read(&n->netstat) &&
+		  number_named(n->netstat.text, "TcpExt:", "ListenOverflows", &overflows) &&
+		  number_named(n->netstat.text, "TcpExt:", "ListenDrops", &drops);
+	uint64_t read_ns = kept_file_time(s->env, now_ns), passed_ns = read_ns - n->netstat_ns;
+	n->netstat_ns = read_ns;
+	if (!ok) {
+		growth_forget(&n->listen_overflows);
+		growth_forget(&n->listen_drops);
+		return;
+	}
+	struct entity host = ENTITY_NAMED(ENTITY_HOST, ""), process = ENTITY_OF_PID(n->pid);
+	const struct entity *of = n->pid ? &process : &host;
+	tell_rate_of(s, now_ns, of, "tcp_listen_overflows_per_s", &n->listen_overflows, overflows,
+		     passed_ns);
+	tell_rate_of(s, now_ns, of, "tcp_listen_drops_per_s", &n->listen_drops, drops, passed_ns);
 }
 
 /* A number of eight hexadecimal digits and a space. */
@@ -346,6 +391,8 @@ static void nics_read(void *state, uint64_t now_ns)
 		choose_namespace(s);
 	read_interfaces(s, &s->own, now_ns);
 	read_interfaces(s, &s->jobs, now_ns);
+	read_netstat(s, &s->own, now_ns);
+	read_netstat(s, &s->jobs, now_ns);
 	read_snmp(s, now_ns);
 	read_softnet(s, now_ns);
 }

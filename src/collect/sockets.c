@@ -9,13 +9,20 @@
 #include "base/buffer.h"
 #include "base/map64.h"
 
-enum { TCP_CLOSED = 7 }; /* TCP_CLOSE of Linux's net/tcp_states.h */
+enum { TCP_CLOSED = 7, TCP_LISTENS = 10 }; /* of Linux's net/tcp_states.h */
 
 struct known {
 	struct connection c;
 	uint64_t socket;
 	uint16_t timeouts; /* as the kernel counts them */
+	uint32_t send_queue, receive_queue;
 	bool changed;
+	bool seen; /* since queues were told last */
+};
+
+/* Connections that wait to be accepted at a socket. */
+struct backlog {
+	uint32_t queue, limit;
 };
 
 /* Of a process, with the connections that are gone. */
@@ -29,6 +36,10 @@ struct totals {
 	/* Since they were told last: what was sent on connections whose round trips are known,
 	 * and these times it. */
 	double timed_bytes, round_trips_us;
+	uint64_t send_queue, receive_queue; /* bytes of its connections, while they are told */
+	struct backlog fullest;		    /* of its sockets that listen */
+	bool queues_seen, listens, looked_at;
+	bool told_bytes, told_backlog; /* last: some waited */
 };
 
 struct sockets {
@@ -112,9 +123,30 @@ static uint64_t grow(uint64_t *figure, uint64_t now)
 	return by;
 }
 
+/* A queue is full with one more than its limit. */
+static bool is_fuller(const struct backlog *a, const struct backlog *b)
+{
+	return (uint64_t)a->queue * ((uint64_t)b->limit + 1) >
+	       (uint64_t)b->queue * ((uint64_t)a->limit + 1);
+}
+
+/* A socket that several processes have is told of each: any of them may accept. */
+static void take_listener(struct sockets *s, const struct rec_socket *row)
+{
+	struct totals *t = totals_of(s, row->tgid);
+	struct backlog b = {row->receive_queue, row->send_queue};
+	if (!t->listens || is_fuller(&b, &t->fullest))
+		t->fullest = b;
+	t->listens = true;
+}
+
 void sockets_take(struct sockets *s, const struct rec_socket *row)
 {
 	uint64_t i;
+	if (row->state == TCP_LISTENS) {
+		take_listener(s, row);
+		return;
+	}
 	bool is_new = !map64_get(&s->by_socket, row->socket, &i);
 	if (!is_new && row->time_ns < s->list.data[i].c.last_ns)
 		return; /* was told already */
@@ -142,6 +174,9 @@ void sockets_take(struct sockets *s, const struct rec_socket *row)
 	c->by_nccl |= (row->flags & SOCKET_NCCL) != 0;
 	c->srtt_us = row->srtt_us;
 	c->last_ns = row->time_ns;
+	k->send_queue = row->send_queue;
+	k->receive_queue = row->receive_queue;
+	k->seen = true;
 	if (row->state == TCP_CLOSED)
 		c->closed_ns = row->time_ns;
 	k->changed |= is_new || moved || c->closed_ns;
@@ -149,7 +184,8 @@ void sockets_take(struct sockets *s, const struct rec_socket *row)
 
 void sockets_taken(struct sockets *s, uint32_t pid)
 {
-	totals_of(s, pid)->taken = true;
+	struct totals *t = totals_of(s, pid);
+	t->taken = t->looked_at = true;
 }
 
 void sockets_lives(struct sockets *s, uint32_t pid)
@@ -202,13 +238,51 @@ static void tell_totals(const struct totals *t, uint64_t now_ns, const struct co
 			     1e3 * t->round_trips_us / t->timed_bytes);
 }
 
+static void sum_queues(struct sockets *s)
+{
+	for (size_t i = 0; i < s->list.len; i++) {
+		struct known *k = &s->list.data[i];
+		if (k->c.closed_ns)
+			continue;
+		struct totals *t = totals_of(s, k->c.pid);
+		t->send_queue += k->send_queue;
+		t->receive_queue += k->receive_queue;
+		t->queues_seen |= k->seen;
+		k->seen = false;
+	}
+}
+
+/* That nothing waits any more is told too where there is no socket any more. */
+static void tell_queues(struct totals *t, uint64_t now_ns, const struct collect_sink *sink)
+{
+	struct entity of = ENTITY_OF_PID(t->pid);
+	if (t->queues_seen || t->told_bytes) {
+		sink_counter(sink, now_ns, &of, "net_send_queue_bytes", (double)t->send_queue);
+		sink_counter(sink, now_ns, &of, "net_receive_queue_bytes",
+			     (double)t->receive_queue);
+		t->told_bytes = t->send_queue || t->receive_queue;
+	}
+	if (t->listens) {
+		sink_counter(sink, now_ns, &of, "net_accept_queue", t->fullest.queue);
+		sink_counter(sink, now_ns, &of, "net_accept_queue_limit", t->fullest.limit);
+		t->told_backlog = t->fullest.queue;
+	} else if (t->told_backlog && t->looked_at) {
+		sink_counter(sink, now_ns, &of, "net_accept_queue", 0);
+		t->told_backlog = false;
+	}
+	t->send_queue = t->receive_queue = 0;
+	t->queues_seen = t->listens = t->looked_at = false;
+}
+
 void sockets_counters(struct sockets *s, uint64_t now_ns, const struct collect_sink *sink)
 {
 	size_t left = 0;
+	sum_queues(s);
 	for (size_t i = 0; i < s->totals.len; i++) {
 		struct totals *t = &s->totals.data[i];
 		if (t->changed)
 			tell_totals(t, now_ns, sink);
+		tell_queues(t, now_ns, sink);
 		bool keep = t->lives || t->open;
 		t->changed = t->lives = false;
 		t->timed_bytes = t->round_trips_us = 0;

@@ -1,6 +1,6 @@
 /* sockets.h - keeps account of TCP connections: takes their states as the kernel tells them
- * (struct rec_socket), tells which rows have changed, and how much each process sent and had to
- * send again.
+ * (struct rec_socket), tells which rows have changed, how much each process sent and had to send
+ * again, and what waits in its sockets.
  *
  * Asks nobody itself and knows nothing of BPF: its caller reads each process's connections and
  * passes on what the kernel tells of those that close. */
@@ -38,7 +38,7 @@ void sockets_free(struct sockets *s);
 
 void sockets_take(struct sockets *s, const struct rec_socket *row);
 
-/* All connections that a process has were taken: one that comes later is a new one. */
+/* All sockets that a process has were taken: a connection that comes later is a new one. */
 void sockets_taken(struct sockets *s, uint32_t pid);
 
 /* The process is there. Of which that was not said since the last sockets_counters is forgotten
@@ -55,5 +55,9 @@ void sockets_changed(struct sockets *s, const struct collect_sink *sink);
  * (not among those sent) and "net_timeouts" (of retransmission; 0 before Linux 6.7) of each process
  * that has had connections: totals over all of them since they were first seen, and
  * "net_round_trip_ns", the mean of the smoothed round trips of the bytes that were sent since it
- * was told last. Told when they changed. */
+ * was told last. Told when they changed.
+ * And of each process that has sockets, as they were seen last: "net_send_queue_bytes" and
+ * "net_receive_queue_bytes", sums over its connections of what the peers have not acknowledged and
+ * it has not read; "net_accept_queue" and "net_accept_queue_limit", the connections that wait to be
+ * accepted at that of its sockets where they fill the most of what may wait. Told each time. */
 void sockets_counters(struct sockets *s, uint64_t now_ns, const struct collect_sink *sink);

@@ -1,5 +1,6 @@
-/* sockets_read.c - once a second, the TCP connections of the watched processes: what NCCL's socket
- * transport moves, and had to send again. What is made of them is in sockets.c. */
+/* sockets_read.c - once a second, the TCP sockets of the watched processes: what NCCL's socket
+ * transport moves, and had to send again, and what waits in them. What is made of them is in
+ * sockets.c. */
 #include <errno.h>
 
 #include "base/buffer.h"

@@ -92,6 +92,42 @@ c = listening.accept()[0]
 c.recv(5)
 """
 
+# a socket that nobody accepts at, while ever more connect; and a connection of which one end writes
+# and the other does not read. Says how many bytes wait at the two ends once they stay the same.
+WAITS = """
+import fcntl, socket, struct, sys, termios, time
+SIOCOUTQ = 0x5411
+def waiting(s, request):
+    return struct.unpack("i", fcntl.ioctl(s, request, bytes(4)))[0]
+def connect(to, made=[]):
+    made.append(socket.socket())
+    made[-1].setblocking(False)
+    made[-1].connect_ex(to.getsockname())
+full = socket.socket()
+full.bind(("127.0.0.1", 0))
+full.listen(2)
+listening = socket.create_server(("127.0.0.1", 0), backlog=50)
+writer = socket.create_connection(listening.getsockname())
+reader = listening.accept()[0]
+writer.setblocking(False)
+sent = 0
+try:
+    while True:
+        sent += writer.send(bytes(1 << 16))
+except BlockingIOError:
+    pass
+seen, since = None, 0
+until = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < until:
+    connect(full)
+    now = (waiting(writer, SIOCOUTQ), waiting(reader, termios.FIONREAD))
+    if now != seen:
+        seen, since = now, time.monotonic()
+        until = max(until, since + float(sys.argv[1]))
+    time.sleep(0.1)
+print(sent, *seen)
+"""
+
 
 def ends(out):
     """(source, destination) -> (sent, received, retransmits, resent)"""
@@ -134,12 +170,12 @@ def record_both(t, *options, address="127.0.0.1", connect=()):
                            job("connect", file, *connect, *options)))
 
 
-def counters(t, rec):
+def counters(t, rec, start="net_"):
     r = t.run([EACGM, "export", rec.path, "-f", "jsonl", "-o", t.path("all.jsonl")])
     expect(r.status == 0, "export: %s" % r)
     with open(t.path("all.jsonl")) as f:
         rows = [json.loads(line) for line in f]
-    return [row for row in rows if row.get("type") == "counter" and row["name"].startswith("net_")]
+    return [row for row in rows if row.get("type") == "counter" and row["name"].startswith(start)]
 
 
 @test("bytes of a connection are exact at both of its ends")
@@ -203,6 +239,24 @@ def _(t):
     expect(other.wait(20) == 0, "the other ended with %d" % other.returncode)
     rows = [(c["bytes_sent"], c["bytes_received"]) for c in rec.report["connections"]]
     expect(rows == [(5, 0)], "%r" % rec.report["connections"])
+
+
+@test("what waits in sockets: to be accepted, sent and read; and what finds no room is dropped", 90)
+def _(t):
+    rec = t.record([sys.executable, "-c", WAITS, "5"])
+    sent, to_send, to_read = (int(word) for word in rec.ran.out.split())
+    expect(to_send and to_read and to_send + to_read == sent, "the load: %s" % rec.ran)
+    values = {}
+    for c in counters(t, rec):
+        values.setdefault(c["name"][len("net_"):], []).append(c["value"])
+    # a queue of 2 holds 3 (sk_acceptq_is_full)
+    for name, wanted in (("accept_queue", 3), ("accept_queue_limit", 2),
+                         ("send_queue_bytes", to_send), ("receive_queue_bytes", to_read)):
+        told = values.get(name, [])
+        expect(told.count(wanted) >= 3, "%s: %r, not %d: %s" % (name, told, wanted, rec.ran))
+    of_host = {c["name"]: c["value"] for c in counters(t, rec, "tcp_listen_") if c["value"] > 0}
+    expect(set(of_host) == {"tcp_listen_overflows_per_s", "tcp_listen_drops_per_s"},
+           "dropped: %r" % of_host)
 
 
 @test("what NCCL's threads connect is NCCL's, and so is the other end")

@@ -101,6 +101,70 @@ static void of_the_host(void **state)
 	COLLECTOR.close(c);
 }
 
+static void put_netstat(const char *name, const char *overflows, unsigned drops)
+{
+	put(name,
+	    "MPTcpExt: ListenOverflows ListenDrops\nMPTcpExt: 70 71\n"
+	    "TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPHPHits\nTcpExt: 1 %s %u 9\n"
+	    "IpExt: ListenOverflows ListenDrops\nIpExt: 5 6\n",
+	    overflows, drops);
+}
+
+/* Of the namespace that eACGM is in, and of the job's. */
+static void connections_that_nobody_accepts(void **state)
+{
+	(void)state;
+	put("net/dev", HEAD);
+	put("7/net/dev", HEAD);
+	link_to("self/ns/net", "net:[1]");
+	link_to("7/ns/net", "net:[2]");
+	put_netstat("net/netstat", "18446744073709551610", 5);
+	put_netstat("7/net/netstat", "0", 0);
+	void *c = fake_open(&COLLECTOR);
+	COLLECTOR.read(c, 1 * S);
+	put_netstat("net/netstat", "18446744073709551614", 15);
+	COLLECTOR.read(c, 3 * S);
+	expect("host tcp_listen_overflows_per_s 2\nhost tcp_listen_drops_per_s 5\n");
+	put_netstat("net/netstat", "3", 17); /* one wraps */
+	COLLECTOR.read(c, 4 * S);
+	expect("host tcp_listen_drops_per_s 2\n");
+	put_netstat("net/netstat", "x", 90); /* one is no number: neither is known */
+	COLLECTOR.read(c, 5 * S);
+	put_netstat("net/netstat", "10", 90);
+	COLLECTOR.read(c, 6 * S);
+	put("net/netstat", "%s", "");
+	COLLECTOR.add_pid(c, 7, true);
+	COLLECTOR.read(c, 7 * S);
+	expect("");
+	put_netstat("7/net/netstat", "8", 12);
+	COLLECTOR.read(c, 9 * S);
+	expect("pid 7 tcp_listen_overflows_per_s 4\npid 7 tcp_listen_drops_per_s 6\n");
+	COLLECTOR.del_pid(c, 7);
+	for (uint64_t i = 0; i < 5; i++) /* where the job is is looked at less often */
+		COLLECTOR.read(c, (10 + i) * S);
+	told[0] = 0;
+	COLLECTOR.read(c, 20 * S);
+	expect("");
+	COLLECTOR.close(c);
+}
+
+static void netstat_that_may_not_be_read(void **state)
+{
+	static const char *const secret[] = {"net/netstat"};
+	(void)state;
+	put("net/dev", HEAD "  eth0: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n");
+	put_netstat("net/netstat", "0", 0);
+	forbid(secret, 1);
+	be_nobody();
+	void *c = fake_open(&COLLECTOR);
+	assert_non_null(c);
+	COLLECTOR.read(c, 1 * S);
+	COLLECTOR.read(c, 2 * S);
+	expect("");
+	be_oneself();
+	COLLECTOR.close(c);
+}
+
 #define LONG_NAME "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
 static void odd_text_is_left_out(void **state)
@@ -116,6 +180,10 @@ static void odd_text_is_left_out(void **state)
 		"Tcp: RetransSegs\nUdp: 5\n",
 		"eth0: 99999999999999999999 2 3 4 5 6 7 8 9 10 11 12\n",
 		"00000001 00000002\n",
+		"TcpExt: ListenOverflows ListenDrops\n",
+		"TcpExt: ListenOverflows ListenDrops\nTcpExt: 5\n",
+		"TcpExt: ListenOverflows\nTcpExt: 5\n",
+		"\nTcpExt: ListenDrops ListenOverflows\nIpExt: 5 5\n",
 		(LONG_NAME ": 1 2 3 4 5 6 7 8 9 10 11 12\n"),
 		"Tcp: RetransSegs\nTcp: 99999999999999999999999\n",
 	};
@@ -129,6 +197,7 @@ static void odd_text_is_left_out(void **state)
 		put("net/dev", "%s", odd[i / 2]);
 		put("net/snmp", "%s", odd[i / 2]);
 		put("net/softnet_stat", "%s", odd[i / 2]);
+		put("net/netstat", "%s", odd[i / 2]);
 		COLLECTOR.read(c, (i + 1) * S);
 	}
 	drop("net/dev");
@@ -188,6 +257,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(another_namespace_of_the_job, fake_host_make,
 						fake_host_remove),
 		cmocka_unit_test_setup_teardown(of_the_host, fake_host_make, fake_host_remove),
+		cmocka_unit_test_setup_teardown(connections_that_nobody_accepts, fake_host_make,
+						fake_host_remove),
+		cmocka_unit_test_setup_teardown(netstat_that_may_not_be_read, fake_host_make,
+						fake_host_remove),
 		cmocka_unit_test_setup_teardown(odd_text_is_left_out, fake_host_make,
 						fake_host_remove),
 		cmocka_unit_test_setup_teardown(there_is_a_bound, fake_host_make, fake_host_remove),

@@ -1,5 +1,5 @@
-/* sockets_test.c - what becomes of the states of connections: totals, baselines, names that come
- * again.
+/* sockets_test.c - what becomes of the states of sockets: totals, baselines, names that come again,
+ * what waits in them.
  * links: base collect symbolize */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,10 @@
 
 #include "collect/sockets.h"
 
-enum { ESTABLISHED = 1, CLOSED = 7, INET = 2, INET6 = 10, NOW = 99 };
+enum { ESTABLISHED = 1, CLOSED = 7, LISTENS = 10, INET = 2, INET6 = 10, NOW = 99 };
+
+#define NOTHING_WAITS(pid)                                                                         \
+	"pid " pid " net_send_queue_bytes 0\npid " pid " net_receive_queue_bytes 0\n"
 
 static char told[4096];
 
@@ -80,17 +83,18 @@ static void round_trips_are_those_of_the_bytes(void **state)
 	sockets_take(s, &r);
 	told[0] = 0;
 	sockets_counters(s, NOW, &sink);
-	assert_string_equal(told, "pid 7 net_sent_bytes 1400\npid 7 net_received_bytes 0\n"
-				  "pid 7 net_retransmits 0\npid 7 net_resent_bytes 0\npid 7 "
-				  "net_timeouts 0\npid 7 net_round_trip_ns 20000\n");
+	assert_string_equal(told,
+			    "pid 7 net_sent_bytes 1400\npid 7 net_received_bytes 0\n"
+			    "pid 7 net_retransmits 0\npid 7 net_resent_bytes 0\npid 7 "
+			    "net_timeouts 0\npid 7 net_round_trip_ns 20000\n" NOTHING_WAITS("7"));
 	r = row(2, 20, 100, 5); /* sends nothing more */
 	r.srtt_us = 90;
 	sockets_take(s, &r);
 	told[0] = 0;
 	sockets_counters(s, NOW, &sink);
-	assert_string_equal(
-		told, "pid 7 net_sent_bytes 1400\npid 7 net_received_bytes 5\n"
-		      "pid 7 net_retransmits 0\npid 7 net_resent_bytes 0\npid 7 net_timeouts 0\n");
+	assert_string_equal(told, "pid 7 net_sent_bytes 1400\npid 7 net_received_bytes 5\n"
+				  "pid 7 net_retransmits 0\npid 7 net_resent_bytes 0\npid 7 "
+				  "net_timeouts 0\n" NOTHING_WAITS("7"));
 	sockets_free(s);
 }
 
@@ -115,10 +119,9 @@ static void what_was_there_before_is_told_apart(void **state)
 	expect_changed(s, "7 10.0.0.1:100>10.0.0.2:200 '' sent 0-8 got 0-9 resent 0\n");
 	told[0] = 0;
 	sockets_counters(s, NOW, &sink);
-	assert_string_equal(
-		told,
-		"pid 7 net_sent_bytes 508\npid 7 net_received_bytes 19\n"
-		"pid 7 net_retransmits 3\npid 7 net_resent_bytes 2100\npid 7 net_timeouts 2\n");
+	assert_string_equal(told, "pid 7 net_sent_bytes 508\npid 7 net_received_bytes 19\n"
+				  "pid 7 net_retransmits 3\npid 7 net_resent_bytes 2100\npid 7 "
+				  "net_timeouts 2\n" NOTHING_WAITS("7"));
 	told[0] = 0;
 	sockets_counters(s, NOW, &sink);
 	assert_string_equal(told, "");
@@ -221,10 +224,94 @@ static void who_has_ended_is_forgotten(void **state)
 	sockets_take(s, &r);
 	told[0] = 0;
 	sockets_counters(s, NOW, &sink);
-	assert_string_equal(
-		told,
-		"pid 100 net_sent_bytes 3\npid 100 net_received_bytes 1\n"
-		"pid 100 net_retransmits 0\npid 100 net_resent_bytes 0\npid 100 net_timeouts 0\n");
+	assert_string_equal(told, "pid 100 net_sent_bytes 3\npid 100 net_received_bytes 1\n"
+				  "pid 100 net_retransmits 0\npid 100 net_resent_bytes 0\npid 100 "
+				  "net_timeouts 0\n" NOTHING_WAITS("100"));
+	sockets_free(s);
+}
+
+static void look(struct sockets *s, uint64_t socket, uint64_t time_ns, uint32_t send_queue,
+		 uint32_t receive_queue)
+{
+	struct rec_socket r = row(socket, time_ns, 0, 0);
+	r.send_queue = send_queue;
+	r.receive_queue = receive_queue;
+	sockets_take(s, &r);
+}
+
+static void listen_at(struct sockets *s, uint32_t pid, uint32_t queue, uint32_t limit)
+{
+	const struct rec_socket r = {.kind = REC_SOCKET,
+				     .state = LISTENS,
+				     .tgid = pid,
+				     .socket = 99,
+				     .send_queue = limit,
+				     .receive_queue = queue};
+	sockets_take(s, &r);
+}
+
+static void expect_counters(struct sockets *s, const char *expected)
+{
+	told[0] = 0;
+	sockets_changed(s, &sink);
+	told[0] = 0;
+	sockets_counters(s, NOW, &sink);
+	const char *queues = strstr(told, "pid 7 net_send_queue_bytes");
+	assert_string_equal(queues ? queues : told, expected);
+}
+
+static void what_waits_in_connections(void **state)
+{
+	(void)state;
+	struct sockets *s = sockets_new(true);
+	sockets_lives(s, 7);
+	look(s, 1, 10, 3000, 0);
+	look(s, 2, 10, UINT32_MAX, 50);
+	look(s, 2, 10, UINT32_MAX, 50); /* another process has it too: it is one socket */
+	expect_counters(s, "pid 7 net_send_queue_bytes 4294970295\n"
+			   "pid 7 net_receive_queue_bytes 50\n");
+	look(s, 1, 20, 1, 0); /* the other was not looked at in this round */
+	look(s, 2, 9, 0, 0);  /* comes late */
+	expect_counters(s, "pid 7 net_send_queue_bytes 4294967296\n"
+			   "pid 7 net_receive_queue_bytes 50\n");
+	for (uint64_t i = 1; i < 3; i++) { /* nothing waits where there is none */
+		struct rec_socket r = row(i, 30, 0, 0);
+		r.state = CLOSED;
+		r.receive_queue = 7;
+		sockets_take(s, &r);
+	}
+	sockets_lives(s, 7);
+	expect_counters(s, NOTHING_WAITS("7"));
+	expect_counters(s, "");
+	sockets_free(s);
+}
+
+/* Of several sockets that listen: that with the least room. */
+static void what_waits_to_be_accepted(void **state)
+{
+	(void)state;
+	struct sockets *s = sockets_new(true);
+	listen_at(s, 7, 0, 128);
+	listen_at(s, 7, 2, 1);
+	listen_at(s, 7, 100, 4096);
+	sockets_taken(s, 7);
+	sockets_lives(s, 7);
+	expect_counters(s, "pid 7 net_accept_queue 2\npid 7 net_accept_queue_limit 1\n");
+	sockets_lives(s, 7);
+	expect_counters(s, ""); /* it had no turn */
+	sockets_taken(s, 7);
+	sockets_lives(s, 7);
+	expect_counters(s, "pid 7 net_accept_queue 0\n"); /* it listens no more */
+	sockets_taken(s, 7);
+	sockets_lives(s, 7);
+	expect_counters(s, "");
+	listen_at(s, 7, 0, UINT32_MAX);
+	listen_at(s, 7, 1, 0); /* full, with a limit of 0 */
+	listen_at(s, 8, 1, 0); /* its child has it too */
+	sockets_taken(s, 7);
+	sockets_taken(s, 8);
+	expect_counters(s, "pid 7 net_accept_queue 1\npid 7 net_accept_queue_limit 0\n"
+			   "pid 8 net_accept_queue 1\npid 8 net_accept_queue_limit 0\n");
 	sockets_free(s);
 }
 
@@ -250,6 +337,8 @@ int main(void)
 		cmocka_unit_test(who_opens_it_and_who_is_started_by_us_has_nothing_before),
 		cmocka_unit_test(a_name_that_comes_again_is_another_connection),
 		cmocka_unit_test(who_has_ended_is_forgotten),
+		cmocka_unit_test(what_waits_in_connections),
+		cmocka_unit_test(what_waits_to_be_accepted),
 		cmocka_unit_test(addresses_of_ipv6),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
