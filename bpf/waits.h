@@ -14,7 +14,8 @@
 #define RIVAL_LEAST_NS	 50000ULL
 #define RIVAL_LAST_PART	 5 /* of a wait that its last rival had the CPU for, to be named */
 #define TASK_DEAD	 0x80
-#define TASK_BLOCKED	 0x02
+#define TASK_BLOCKED	 0x02  /* TASK_UNINTERRUPTIBLE; TASK_KILLABLE has it too */
+#define TASK_NO_LOAD	 0x400 /* with it, TASK_IDLE: state I */
 #define TASK_IS_TRACED	 0x08
 #define TASK_IS_STOPPED	 0x0c /* __TASK_STOPPED, __TASK_TRACED */
 #define SIGNAL_STOPS	 19   /* SIGSTOP, and after it SIGTSTP, SIGTTIN, SIGTTOU */
@@ -45,10 +46,12 @@ struct thread_waits {
 	__u32 waker_tgid;
 	__u32 waker_tid;
 	__s32 syscall;
-	__u32 cpu;	  /* that it left last, plus one; 0 = none yet */
-	__u32 migrations; /* that were not told yet */
+	__u32 cpu;		  /* that it left last, plus one; 0 = none yet */
+	__u32 migrations;	  /* that were not told yet */
+	__u64 uninterruptible_ns; /* likewise */
 	__u8 reason;
-	bool held;  /* by bpf/hold.h, which counts that itself */
+	bool uninterruptible; /* this wait */
+	bool held;	      /* by bpf/hold.h, which counts that itself */
 	bool ended; /* its last sums are told: a task may be there until its parent asks for it */
 	__u8 rival_v1;
 	__u32 rival_tgid; /* 0 = not known; of WAIT_STOPPED: who stopped it */
@@ -286,6 +289,10 @@ static __always_inline void add_wait(struct thread_waits *w, __u32 reason, __u64
 	struct wait_sum *s = &w->sums[reason];
 	s->count++;
 	s->waited_ns += took_ns - runnable_ns;
+	if (w->uninterruptible) {
+		s->uninterruptible_ns += took_ns - runnable_ns;
+		w->uninterruptible_ns += took_ns - runnable_ns;
+	}
 	s->runnable_ns += runnable_ns;
 	s->left_out += left_out;
 	w->sum_ns += took_ns;
@@ -333,6 +340,8 @@ __noinline int fill_sums(struct rec_wait_sums *r, struct thread_waits *w, __u64 
 	r->last = last;
 	r->migrations = w->migrations < 0xffff ? w->migrations : 0xffff;
 	w->migrations -= r->migrations;
+	r->uninterruptible_ns = w->uninterruptible_ns;
+	w->uninterruptible_ns = 0;
 	r->since_ns = w->since_ns;
 	r->until_ns = now_ns;
 	__builtin_memcpy(r->sums, w->sums, sizeof(r->sums));
@@ -411,6 +420,7 @@ static __always_inline void waits_leave(struct thread_waits *w, struct task_stru
 	w->woken_ns = 0;
 	w->waker_tgid = w->waker_tid = w->rival_tgid = w->rival_leader = 0;
 	w->rival_cgroup = 0;
+	w->uninterruptible = !could_run && state & TASK_BLOCKED && !(state & TASK_NO_LOAD);
 	if (could_run)
 		w->reason = WAIT_PREEMPTED;
 	else
@@ -581,6 +591,7 @@ static __always_inline void waits_held(__u64 now_ns, __u64 took_ns)
 	w->held = false;
 	w->out_ns = now_ns - took_ns;
 	w->reason = WAIT_HELD;
+	w->uninterruptible = false;
 	w->syscall = -1;
 	w->woken_ns = 0;
 	w->waker_tgid = w->waker_tid = w->rival_tgid = 0;

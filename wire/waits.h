@@ -121,6 +121,7 @@ struct wait_sum {
 	__u64 runnable_ns; /* from then on, or since it was preempted, until it ran */
 	__u64 longest_ns;  /* both, of one wait */
 	__u64 left_out; /* waits that were long enough for a record of their own, and have none */
+	__u64 uninterruptible_ns; /* of waited_ns: in state D of proc_pid_stat(5) */
 };
 
 struct rec_wait_sums {
@@ -132,11 +133,12 @@ struct rec_wait_sums {
 	__u32 cpus;	/* that the thread may run on; 0 = not known */
 	__u64 since_ns; /* all of the thread's time between these is either in a sum or was run */
 	__u64 until_ns;
+	__u64 uninterruptible_ns; /* since that was told last */
 	char comm[16];
 	struct wait_sum sums[WAIT_REASONS];
 };
 
 #ifndef __cplusplus
 _Static_assert(sizeof(struct rec_wait) == 96, "shared by BPF and user space");
-_Static_assert(sizeof(struct rec_wait_sums) == 48 + 40 * WAIT_REASONS, "likewise");
+_Static_assert(sizeof(struct rec_wait_sums) == 56 + 48 * WAIT_REASONS, "likewise");
 #endif

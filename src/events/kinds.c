@@ -284,6 +284,7 @@ static const struct row_field wait_total_fields[] = {
 	FIELD(wait_total, longest_ns, U64, VARINT, NUMBER),
 	FIELD(wait_total, left_out, U64, VARINT, NUMBER),
 	FIELD(wait_total, cpus, U32, VARINT, NUMBER),
+	FIELD(wait_total, uninterruptible_ns, U64, VARINT, NUMBER),
 };
 
 static const struct row_field stall_fields[] = {

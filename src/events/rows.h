@@ -217,11 +217,12 @@ struct m_wait_total {
 	uint64_t since_ns; /* what the thread did between these is either in one of its totals, */
 	uint64_t until_ns; /* or was running; the latest of its totals says how far */
 	uint64_t count;
-	uint64_t waited_ns;   /* until it was woken */
-	uint64_t runnable_ns; /* from then on, or since it was preempted, until it ran */
-	uint64_t longest_ns;  /* both, of one wait */
-	uint64_t left_out;    /* waits that were long, and have no row */
-	uint32_t cpus;	      /* that the thread may run on, as of until_ns; 0 unknown */
+	uint64_t waited_ns;	     /* until it was woken */
+	uint64_t runnable_ns;	     /* from then on, or since it was preempted, until it ran */
+	uint64_t longest_ns;	     /* both, of one wait */
+	uint64_t left_out;	     /* waits that were long, and have no row */
+	uint32_t cpus;		     /* that the thread may run on, as of until_ns; 0 unknown */
+	uint64_t uninterruptible_ns; /* of waited_ns: in state D of ps(1) */
 };
 
 /* Time in which a thread had a CPU, and the kernel did what its program had not asked for, of some

@@ -207,6 +207,7 @@ static void wait_total_lines(struct sink *s)
 		json_object_set_new(o, "until_ns", json_u64(w->until_ns));
 		json_object_set_new(o, "count", json_u64(w->count));
 		json_object_set_new(o, "waited_ns", json_u64(w->waited_ns));
+		json_object_set_new(o, "uninterruptible_ns", json_u64(w->uninterruptible_ns));
 		json_object_set_new(o, "runnable_ns", json_u64(w->runnable_ns));
 		json_object_set_new(o, "longest_ns", json_u64(w->longest_ns));
 		json_object_set_new(o, "left_out", json_u64(w->left_out));

@@ -75,6 +75,11 @@ struct known_maps {
 	struct first_seen *seen; /* one each */
 };
 
+/* What the waits of a process's threads come to, those that have ended too. */
+struct wait_counts {
+	uint64_t migrations, uninterruptible_ns;
+};
+
 struct known_process {
 	struct m_process row;
 	uint32_t executable;	 /* string: its path, where row.command is a link to it; else 0 */
@@ -88,7 +93,8 @@ struct known_process {
 	uint32_t generation;	 /* raised by exec */
 	uint64_t exec_ns;	 /* the last exec, 0 = none seen */
 	uint64_t cpu_before_ns;	 /* CPU time from before it was known */
-	uint64_t migrations, migrations_told, migrations_ns; /* waits.c; when they were told */
+	struct wait_counts counts, counts_told; /* waits.c */
+	uint64_t counts_told_ns;
 	struct map64 sent; /* hashes of the mappings that are in the recording */
 	VEC(struct known_tid) tids;
 	size_t tids_next; /* so many: those that have ended are looked for */

@@ -5,7 +5,7 @@
 
 #include "pipeline/stacks.h"
 
-#define MIGRATIONS_NS 1000000000ULL /* a row of a process so often */
+#define COUNTS_NS 1000000000ULL /* rows of a process so often */
 
 struct wait_rule {
 	const char *start; /* of the function's name, or of the library's */
@@ -182,20 +182,25 @@ static bool is_news(struct pipeline *p, uint32_t thread, const struct rec_wait_s
 	return true;
 }
 
-/* Of all its threads. Each tells what it has not told before, about once a second: the sum is told
- * as often, and when one tells for the last time. */
-static void add_migrations(struct pipeline *p, const struct rec_wait_sums *r)
+/* Of all its threads. Each tells what it has not told before, about once a second: the sums are
+ * told as often, and when one tells for the last time. */
+static void add_counts(struct pipeline *p, const struct rec_wait_sums *r)
 {
 	struct known_process *k = pipeline_process_of(p, r->tgid);
-	bool is_due = !k->migrations_ns || r->until_ns >= k->migrations_ns + MIGRATIONS_NS;
-	k->migrations += r->migrations;
-	if (!is_due && !(r->last && k->migrations != k->migrations_told))
+	struct entity of = ENTITY_OF_PID(r->tgid);
+	bool is_due = !k->counts_told_ns || r->until_ns >= k->counts_told_ns + COUNTS_NS;
+	k->counts.migrations += r->migrations;
+	k->counts.uninterruptible_ns += r->uninterruptible_ns;
+	bool is_new = k->counts.migrations != k->counts_told.migrations ||
+		      k->counts.uninterruptible_ns != k->counts_told.uninterruptible_ns;
+	if (!is_due && !(r->last && is_new))
 		return;
-	if (r->until_ns > k->migrations_ns) /* rings are not read in the order of time */
-		k->migrations_ns = r->until_ns;
-	k->migrations_told = k->migrations;
-	pipeline_put_counter(p, k->migrations_ns, &ENTITY_OF_PID(r->tgid), "migrations",
-			     (double)k->migrations);
+	if (r->until_ns > k->counts_told_ns) /* rings are not read in the order of time */
+		k->counts_told_ns = r->until_ns;
+	k->counts_told = k->counts;
+	pipeline_put_counter(p, k->counts_told_ns, &of, "migrations", (double)k->counts.migrations);
+	pipeline_put_counter(p, k->counts_told_ns, &of, "uninterruptible_ns",
+			     (double)k->counts.uninterruptible_ns);
 }
 
 void waits_add_sums(struct pipeline *p, const struct rec_wait_sums *r)
@@ -204,7 +209,7 @@ void waits_add_sums(struct pipeline *p, const struct rec_wait_sums *r)
 	memcpy(comm, r->comm, sizeof(r->comm));
 	if (!pipeline_is_told(p, r->tgid))
 		return;
-	add_migrations(p, r);
+	add_counts(p, r);
 	uint32_t thread = pipeline_thread_named(p, r->tgid, r->tid, comm);
 	if (!is_news(p, thread, r))
 		return;
@@ -223,6 +228,7 @@ void waits_add_sums(struct pipeline *p, const struct rec_wait_sums *r)
 					   .longest_ns = s->longest_ns,
 					   .left_out = s->left_out,
 					   .cpus = r->cpus,
+					   .uninterruptible_ns = s->uninterruptible_ns,
 				   });
 	}
 }

@@ -15,7 +15,7 @@
 
 struct waiting {
 	uint32_t thread;
-	uint64_t off_ns, wall_ns;
+	uint64_t off_ns, wall_ns, uninterruptible_ns;
 	uint64_t ns[ACCOUNT_OWNERS];
 };
 typedef VEC(struct waiting) waitings_t;
@@ -40,6 +40,7 @@ static void load(waitings_t *ret, const struct rec_tables *t, uint32_t pid)
 		row->ns[account_owner_of(w->reason)] += w->waited_ns;
 		row->ns[ACCOUNT_RUNNABLE] += w->runnable_ns;
 		row->off_ns += w->waited_ns + w->runnable_ns;
+		row->uninterruptible_ns += w->uninterruptible_ns;
 		row->wall_ns = wall_ns > row->wall_ns ? wall_ns : row->wall_ns;
 		/* NOLINTEND(clang-analyzer-core.NullDereference) */
 	}
@@ -103,6 +104,27 @@ static void row_text(const struct page *p, const struct process_index *index,
 	buf_free(&text);
 }
 
+/* As in the state D of ps(1): what waits for disks, file systems of the network and drivers. */
+static void uninterruptible_text(const struct page *p, const waitings_t *rows)
+{
+	char time[HUMAN_BYTES], most[HUMAN_BYTES];
+	uint64_t sum_ns = 0, most_ns = 0;
+	size_t threads = 0;
+	for (size_t i = 0; i < rows->len; i++) {
+		uint64_t ns = rows->data[i].uninterruptible_ns;
+		sum_ns += ns;
+		most_ns = ns > most_ns ? ns : most_ns;
+		threads += ns > 0;
+	}
+	if (!threads)
+		return;
+	human_ns(time, sum_ns);
+	human_ns(most, most_ns);
+	page_wrapped(p, 0, 4,
+		     "  In uninterruptible sleep (state D): %s in %zu %s, at most %s in one.", time,
+		     threads, threads == 1 ? "thread" : "threads", most);
+}
+
 static void waits_text(const struct page *p, const void *unused)
 {
 	waitings_t rows = {0};
@@ -122,6 +144,7 @@ static void waits_text(const struct page *p, const void *unused)
 	for (size_t i = 0; i < shown && rows.data && rows.data[i].off_ns; i++)
 		row_text(p, &index, &rows.data[i]);
 	page_more(p, rows.len, shown, COLUMN_TIME);
+	uninterruptible_text(p, &rows);
 	page_wrapped(p, 0, 4, "  Stacks of waits: %s",
 		     p->r->profile->waits ? "'eacgm flame --kind offcpu' shows them."
 					  : "'eacgm record --profile cpu,offcpu' records them.");

@@ -54,13 +54,14 @@ static const struct unit {
 
 /* Those that only grow. */
 static const char *const totals[] = {
-	"net_sent_bytes",  "net_received_bytes",
-	"net_retransmits", "net_resent_bytes",
-	"net_timeouts",	   "ecc_corrected_errors",
-	"pcie_replays",	   "nvlink_crc_errors",
-	"nvlink_replays",  "ecc_uncorrected_errors",
-	"energy_j",	   "nvlink_recoveries",
-	"lost_calls",	   "migrations",
+	"net_sent_bytes",     "net_received_bytes",
+	"net_retransmits",    "net_resent_bytes",
+	"net_timeouts",	      "ecc_corrected_errors",
+	"pcie_replays",	      "nvlink_crc_errors",
+	"nvlink_replays",     "ecc_uncorrected_errors",
+	"energy_j",	      "nvlink_recoveries",
+	"lost_calls",	      "migrations",
+	"uninterruptible_ns",
 };
 
 /* What a process has of a GPU. */

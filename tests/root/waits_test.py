@@ -52,6 +52,24 @@ os.waitpid(mover, 0)
 print(mover, flush=True)
 """ % MOVES
 
+# a process whose vfork takes as long as its child sleeps, and that sleeps as long; it prints the
+# state that its child sees it in, how long it waited for that, and its pid. The child has memory of
+# its own: CLONE_VFORK without CLONE_VM.
+UNINTERRUPTIBLE = """
+import ctypes, os, time
+time.sleep(0.5)
+began = time.monotonic_ns()
+child = ctypes.CDLL(None).syscall(56, 0x4000 | 17, 0, 0, 0, 0)
+if not child:
+    time.sleep(0.5)
+    with open("/proc/%d/stat" % os.getppid()) as f:
+        os.write(1, f.read().rsplit(")", 1)[1].split()[0].encode() + b" ")
+    os._exit(0)
+took = time.monotonic_ns() - began
+os.waitpid(child, 0)
+os.write(1, b"%d %d" % (took, os.getpid()))
+"""
+
 
 def lines(t, path):
     out = os.path.join(t.dir, "rows.jsonl")
@@ -252,6 +270,27 @@ def _(t):
     rec = t.record(["/bin/sleep", "0.1"], "--layers", "user", "--waits", "off")
     rows = lines(t, rec.path)
     expect(not [row for row in rows if row["type"].startswith("wait")], "%r" % rows)
+
+
+@test("how long a process is in uninterruptible sleep, and no other sleep")
+def _(t):
+    rec = t.record([sys.executable, "-c", UNINTERRUPTIBLE], "--profile", "off", "--layers", "user")
+    state, took, pid = rec.ran.out.split()
+    took, pid = int(took), int(pid)
+    if state != "D":
+        skip("this kernel has who waits in vfork in state %s" % state)
+    rows = lines(t, rec.path)
+    seen = {name: row["uninterruptible_ns"] for name, row in totals_of(rows, pid=pid).items()}
+    # the child may begin before it waits for it
+    expect(0.4e9 <= seen.get("child", 0) <= took, "%d: %r" % (took, seen))
+    expect(not seen.get("sleep"), "%r" % seen)
+    counted = [row["value"] for row in rows if row["type"] == "counter" and
+               row["name"] == "uninterruptible_ns" and row["entity"] == "pid %d" % pid]
+    whole = sum(seen.values())  # of its program; the count has what was before it too
+    expect(counted == sorted(counted) and whole <= counted[-1] < 1.5 * whole,
+           "%r, not %r" % (counted, seen))
+    text = t.run([EACGM, "report", "--section", "off-cpu", rec.path]).out
+    expect("In uninterruptible sleep (state D): " in text, text)
 
 
 @test("a process that moves from CPU to CPU: as often as it did")

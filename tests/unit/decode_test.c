@@ -266,53 +266,59 @@ static void hear_stalls(void)
 	stall_totals_len = stalls_len = disk_ios_len = 0;
 }
 
-static struct m_counter counted[8];
+static struct m_counter counted[16];
 static size_t counted_len;
 
 static void on_counters(void *ctx, enum row_kind kind, uint32_t number, const void *rows, size_t n)
 {
 	(void)ctx, (void)number, (void)n;
-	if (kind == ROW_COUNTER && counted_len < 8)
+	if (kind == ROW_COUNTER && counted_len < 16)
 		counted[counted_len++] = *(const struct m_counter *)rows;
 }
 
-static void moved(uint32_t tid, uint64_t until_ns, uint16_t migrations, bool last)
+static void moved(uint32_t tid, uint64_t until_ns, uint16_t migrations, uint64_t uninterruptible_ns,
+		  bool last)
 {
 	struct rec_wait_sums r = {.kind = REC_WAIT_SUMS,
 				  .last = last,
 				  .migrations = migrations,
+				  .uninterruptible_ns = uninterruptible_ns,
 				  .tgid = 100,
 				  .tid = tid,
 				  .until_ns = until_ns};
 	pipeline_record(p, &r, sizeof(r));
 }
 
-static void expect_counted(size_t n, uint64_t time_ns, double value)
+static void expect_counted(size_t n, uint64_t time_ns, double migrations, double uninterruptible_ns)
 {
-	assert_int_equal(counted_len, n);
-	assert_int_equal(counted[n - 1].time_ns, time_ns);
-	assert_true(counted[n - 1].value == value);
+	assert_int_equal(counted_len, 2 * n);
+	assert_int_equal(counted[2 * n - 2].time_ns, time_ns);
+	assert_true(counted[2 * n - 2].value == migrations);
+	assert_int_equal(counted[2 * n - 1].time_ns, time_ns);
+	assert_true(counted[2 * n - 1].value == uninterruptible_ns);
 }
 
 /* Of all threads of a process; not more than once a second but when a thread ends. */
-static void migrations_are_added_up(void **state)
+static void counts_of_waits_are_added_up(void **state)
 {
 	(void)state;
 	const uint64_t s = 1000000000;
 	pipeline_listen(p, &(struct event_listener){.ctx = counted, .rows = on_counters});
 	counted_len = 0;
-	moved(101, 5 * s, 0, false);
-	expect_counted(1, 5 * s, 0); /* so that it is known that it is counted */
-	moved(101, 5 * s + 7, 4, false);
-	expect_counted(1, 5 * s, 0);
-	moved(102, 6 * s, 65535, false);
-	expect_counted(2, 6 * s, 65539);
-	moved(103, 6 * s + 1, 0, true); /* nothing new */
-	expect_counted(2, 6 * s, 65539);
-	moved(102, 6 * s + 3, 1, true);
-	expect_counted(3, 6 * s + 3, 65540);
-	moved(101, 6 * s + 2, 2, true); /* of another CPU's ring */
-	expect_counted(4, 6 * s + 3, 65542);
+	moved(101, 5 * s, 0, 0, false);
+	expect_counted(1, 5 * s, 0, 0); /* so that it is known that it is counted */
+	moved(101, 5 * s + 7, 4, 50, false);
+	expect_counted(1, 5 * s, 0, 0);
+	moved(102, 6 * s, 65535, s, false);
+	expect_counted(2, 6 * s, 65539, 1000000050);
+	moved(103, 6 * s + 1, 0, 0, true); /* nothing new */
+	expect_counted(2, 6 * s, 65539, 1000000050);
+	moved(102, 6 * s + 3, 1, 0, true);
+	expect_counted(3, 6 * s + 3, 65540, 1000000050);
+	moved(101, 6 * s + 2, 2, 0, true); /* of another CPU's ring */
+	expect_counted(4, 6 * s + 3, 65542, 1000000050);
+	moved(101, 6 * s + 4, 0, 7, true);
+	expect_counted(5, 6 * s + 4, 65542, 1000000057);
 }
 
 static struct rec_stall stall_of(uint8_t kind, int32_t number)
@@ -467,7 +473,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(stalls_become_rows, begin, end),
 		cmocka_unit_test_setup_teardown(bad_stalls_are_counted, begin, end),
 		cmocka_unit_test_setup_teardown(sums_of_stalls_become_totals, begin, end),
-		cmocka_unit_test_setup_teardown(migrations_are_added_up, begin, end),
+		cmocka_unit_test_setup_teardown(counts_of_waits_are_added_up, begin, end),
 		cmocka_unit_test_setup_teardown(disks_become_rows, begin, end),
 		cmocka_unit_test_setup_teardown(calls_become_rows, begin, end),
 		cmocka_unit_test_setup_teardown(what_cannot_be_is_counted, begin, end),
