@@ -18,10 +18,11 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-LINES = 25
+LINES, WIDTH = 25, 100
 MINUTES = {"clean": "2", "apart": "1.2"}
 
 # of: a workload of lab/faults; seed: of its schedule, whose first episode is the one
@@ -72,9 +73,9 @@ def first(lines):
     return [line.rstrip() for line in lines[:LINES]]
 
 
-def printed(*words):
-    return first(subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                check=False).stdout.splitlines())
+def printed(folder, *words):
+    return first(subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                text=True, check=False).stdout.splitlines())
 
 
 def shown(out):
@@ -103,24 +104,26 @@ def keep(eacgm, out, name, program):
     (out / f"{name}.json").write_text(json.dumps({
         "name": name, "title": program.title, "done": program.done, "fault": fault,
         "seconds": (fault["end_ns"] - fault["onset_ns"]) / 1e9,
-        "report": printed(eacgm, "report", recorded / "run.eacgm"),
-        "diagnose": printed(eacgm, "diagnose", recorded / "run.eacgm", "-m", model),
+        "report": printed(out / name, eacgm, "report", "recorded/run.eacgm"),
+        "diagnose": printed(out / name, eacgm, "diagnose", "recorded/run.eacgm", "-m", "job.model"),
         "watch": shown(watched)}))
     return None
 
 
 def page(path, folder):
-    parts = [f"# First pages of jobs that were made slow\n\nThe first {LINES} lines that `report`, "
-             "`diagnose` and `watch` have for public programs that were made slow\nin a known way, "
-             "and what was done. `lab/first_pages/faulty.py` makes them, without a GPU.\n"]
+    parts = ["# First pages of jobs that were made slow\n\n" + textwrap.fill(
+        f"The first {LINES} lines that `report`, `diagnose` and `watch` have for public programs that "
+        "were made slow in a known way, and what was done. `watch` shows the end of that time. "
+        "`lab/first_pages/faulty.py` makes them, without a GPU.", WIDTH) + "\n"]
     for name in PROGRAMS:
         file = pathlib.Path(folder) / f"{name}.json"
         if not file.exists():
             continue
         r = json.loads(file.read_text())
         slower = r["fault"].get("slowdown_ratio")
-        parts.append(f"## {r['title']}\n\nDone for {r['seconds']:.0f} s: {r['done']}" +
-                     (f"; steps took {slower:.1f} times as long" if slower else "") + ".\n")
+        done = f"Done for {r['seconds']:.0f} s: {r['done']}" + \
+            (f"; steps took {slower:.1f} times as long" if slower else "") + "."
+        parts.append(f"## {r['title']}\n\n" + textwrap.fill(done, WIDTH) + "\n")
         parts += [f"`eacgm {command}`:\n\n```\n" + "\n".join(r[command]).rstrip() + "\n```\n"
                   for command in ("report", "diagnose", "watch")]
     pathlib.Path(path).write_text("\n".join(parts))
