@@ -13,6 +13,7 @@
 #define WAIT_PROCESSES	 4096
 #define RIVAL_LEAST_NS	 50000ULL
 #define RIVAL_LAST_PART	 5 /* of a wait that its last rival had the CPU for, to be named */
+#define ANCESTORS	 8 /* of a process that are looked at */
 #define TASK_DEAD	 0x80
 #define TASK_BLOCKED	 0x02  /* TASK_UNINTERRUPTIBLE; TASK_KILLABLE has it too */
 #define TASK_NO_LOAD	 0x400 /* with it, TASK_IDLE: state I */
@@ -54,8 +55,9 @@ struct thread_waits {
 	bool held;	      /* by bpf/hold.h, which counts that itself */
 	bool ended; /* its last sums are told: a task may be there until its parent asks for it */
 	__u8 rival_v1;
-	__u32 rival_tgid; /* 0 = not known; of WAIT_STOPPED: who stopped it */
-	__u32 rival_leader;
+	__u32 rival_tgid;  /* 0 = not known; of WAIT_STOPPED: who stopped it */
+	__u32 rival_group; /* of processes */
+	__u64 rival_task;  /* address of its struct task_struct: it may be gone */
 	__u64 rival_cgroup;
 	char rival[16];
 	struct wait_sum sums[WAIT_REASONS];
@@ -269,6 +271,45 @@ static __noinline void find_stopper(struct thread_waits *w, struct task_struct *
 	__builtin_memcpy(w->rival, by.comm, sizeof(w->rival));
 }
 
+/* ---- by whom: what it is of ---- */
+
+/* 0: it has ended and is waited for no more. */
+static __always_inline __u32 process_group_of(struct task_struct *task)
+{
+	struct pid *of = BPF_CORE_READ(task, signal, pids[PIDTYPE_PGID]);
+	return of ? (__u32)BPF_CORE_READ(of, numbers[0].nr) : 0;
+}
+
+/* Whose a thread's rival is: who leads its process group; in the thread's own group, as where no
+ * shell gives each job one, the highest of the rival's ancestors, or itself, that is in that group
+ * and none of the thread's own. 0 = not known; the first process of all, which orphans come to, is
+ * never it. Long, and for waits that have a record: it is no part of the paths that lead here. */
+static __noinline __u32 leader_of_rival(const struct thread_waits *w, struct task_struct *task)
+{
+	__u32 own[ANCESTORS] = {}, leader = 0;
+	struct task_struct *at = task;
+	if (w->rival_group != process_group_of(task))
+		return w->rival_group > 1 ? w->rival_group : 0;
+	for (int i = 0; i < ANCESTORS; i++) {
+		own[i] = BPF_CORE_READ(at, tgid);
+		at = BPF_CORE_READ(at, real_parent);
+	}
+	at = (struct task_struct *)w->rival_task;
+	if (BPF_CORE_READ(at, tgid) != w->rival_tgid)
+		return 0;
+	for (int i = 0; i < ANCESTORS; i++) {
+		__u32 tgid = BPF_CORE_READ(at, tgid);
+		bool is_own = tgid <= 1;
+		for (int k = 0; k < ANCESTORS; k++)
+			is_own |= own[k] == tgid;
+		if (is_own || process_group_of(at) != w->rival_group)
+			break;
+		leader = tgid;
+		at = BPF_CORE_READ(at, real_parent);
+	}
+	return leader;
+}
+
 /* ---- a wait's course ---- */
 
 /* A thread of a target that is seen for the first time. NULL where the switch interrupted who makes
@@ -303,6 +344,7 @@ static __always_inline void add_wait(struct thread_waits *w, __u32 reason, __u64
 static __always_inline bool wait_put(struct task_struct *task, const struct thread_waits *w,
 				     __u64 took_ns, __u64 runnable_ns)
 {
+	__u32 leader = w->rival_tgid ? leader_of_rival(w, task) : 0;
 	void *ring = ring_to_spare();
 	struct rec_wait *r = ring ? bpf_ringbuf_reserve(ring, sizeof(*r), 0) : NULL;
 	if (!r)
@@ -322,7 +364,7 @@ static __always_inline bool wait_put(struct task_struct *task, const struct thre
 	r->rival_tgid = w->rival_tgid;
 	if (w->rival_tgid) {
 		__builtin_memcpy(r->rival, w->rival, sizeof(r->rival));
-		r->rival_leader = w->rival_leader;
+		r->rival_leader = leader;
 		r->rival_cgroup = w->rival_cgroup;
 		r->rival_v1 = w->rival_v1;
 	}
@@ -418,7 +460,7 @@ static __always_inline void waits_leave(struct thread_waits *w, struct task_stru
 	w->ran_ns = task->se.sum_exec_runtime;
 	w->out_ns = now_ns;
 	w->woken_ns = 0;
-	w->waker_tgid = w->waker_tid = w->rival_tgid = w->rival_leader = 0;
+	w->waker_tgid = w->waker_tid = w->rival_tgid = w->rival_group = 0;
 	w->rival_cgroup = 0;
 	w->uninterruptible = !could_run && state & TASK_BLOCKED && !(state & TASK_NO_LOAD);
 	if (could_run)
@@ -433,67 +475,56 @@ static __always_inline void waits_leave(struct thread_waits *w, struct task_stru
  * tree of version 1 that has the CPUs. 0 = not known. */
 static __always_inline __u64 cgroup_of(struct task_struct *task, __u8 *ret_v1)
 {
-	struct css_set *set = BPF_CORE_READ(task, cgroups);
-	struct cgroup *of = BPF_CORE_READ(set, dfl_cgrp);
-	struct cgroup_subsys_state *cpu = NULL;
+	struct css_set *set = task->cgroups;
+	struct cgroup *of = set->dfl_cgrp;
 	*ret_v1 = false;
-	if (BPF_CORE_READ(of, level) > 0)
-		return BPF_CORE_READ(of, kn, id);
-	if (bpf_core_enum_value_exists(enum cgroup_subsys_id, cpu_cgrp_id)) {
-		__u64 at = bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id);
-		void *all = (void *)set + bpf_core_field_offset(struct css_set, subsys);
-		bpf_probe_read_kernel(&cpu, sizeof(cpu), all + at * sizeof(cpu));
-	}
-	struct cgroup *v1 = cpu ? BPF_CORE_READ(cpu, cgroup) : NULL;
-	if (!v1 || BPF_CORE_READ(v1, level) <= 0)
-		return BPF_CORE_READ(of, kn, id); /* the root */
+	if (of->level > 0 || !bpf_core_enum_value_exists(enum cgroup_subsys_id, cpu_cgrp_id))
+		return of->kn->id;
+	__u64 at = bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id);
+	void *all = (void *)set + bpf_core_field_offset(struct css_set, subsys);
+	struct cgroup_subsys_state **cpu = all + at * sizeof(*cpu);
+	struct cgroup *v1 = (*cpu)->cgroup;
+	if (v1->level <= 0)
+		return of->kn->id; /* the root */
 	*ret_v1 = true;
-	return BPF_CORE_READ(v1, kn, id);
-}
-
-static __always_inline __u32 process_group_of(struct task_struct *task)
-{
-	struct pid *of = BPF_CORE_READ(task, signal, pids[PIDTYPE_PGID]);
-	return of ? (__u32)BPF_CORE_READ(of, numbers[0].nr) : 0;
+	return v1->kn->id;
 }
 
 /* Who has the CPU of a thread that could run: the first program that is given it. Threads of the
- * kernel have no memory of their own and run for moments. A program may be one of many that come
- * and go: whose they are is noted too. Long, and with two callers: it is there once. */
-static __noinline void waits_rival(struct thread_waits *w, struct task_struct *task,
-				   struct task_struct *other)
+ * kernel have no memory of their own and run for moments. Noted is what cannot be asked for once it
+ * has ended, and by loads alone: most waits are short, and have no record. A program may be one of
+ * many that come and go: whose they are is looked for when there is one. Long, and with two
+ * callers: it is there once. */
+static __noinline void waits_rival(struct thread_waits *w, struct task_struct *other)
 {
-	if (w->held || !BPF_CORE_READ(other, mm))
+	if (w->held || !other->mm)
 		return;
-	w->rival_tgid = BPF_CORE_READ(other, tgid);
-	BPF_CORE_READ_STR_INTO(&w->rival, other, comm);
-	__u32 leader = process_group_of(other);
-	w->rival_leader =
-		leader != process_group_of(task) ? leader : BPF_CORE_READ(other, real_parent, tgid);
+	w->rival_tgid = other->tgid;
+	w->rival_group = other->signal->pids[PIDTYPE_PGID]->numbers[0].nr;
+	w->rival_task = (__u64)other;
 	w->rival_cgroup = cgroup_of(other, &w->rival_v1);
+	BPF_CORE_READ_STR_INTO(&w->rival, other, comm);
 }
 
-/* Who has the CPU until a thread gets it matters if it was preempted, or if it was woken a while
- * ago and its wait has a record. */
+/* Who has the CPU until a thread gets it matters if the wait has a record, and the thread was
+ * preempted or was woken a while ago. */
 static __always_inline bool has_rival(const struct thread_waits *w, __u64 now_ns)
 {
-	if (!w->out_ns || w->reason == WAIT_PREEMPTED)
-		return w->out_ns;
-	if (w->reason == WAIT_STOPPED)
+	if (!w->out_ns || now_ns - w->out_ns < wait_row_ns || w->reason == WAIT_STOPPED)
 		return false; /* who stopped it is there */
-	return w->woken_ns && now_ns - w->woken_ns >= RIVAL_LEAST_NS &&
-	       now_ns - w->out_ns >= wait_row_ns;
+	return w->reason == WAIT_PREEMPTED ||
+	       (w->woken_ns && now_ns - w->woken_ns >= RIVAL_LEAST_NS);
 }
 
 /* The last that had the CPU before a thread got it, where it had it for a good part of the wait:
  * the first may have had it for a moment. What a task ran since it was given the CPU is
  * sum_exec_runtime less prev_sum_exec_runtime (kernel/sched/fair.c: set_next_entity). */
-static __always_inline void waits_last_rival(struct thread_waits *w, struct task_struct *task,
-					     struct task_struct *last, __u64 now_ns)
+static __always_inline void waits_last_rival(struct thread_waits *w, struct task_struct *last,
+					     __u64 now_ns)
 {
 	__u64 ran_ns = last->se.sum_exec_runtime - last->se.prev_sum_exec_runtime;
 	if (!w->rival_tgid || ran_ns * RIVAL_LAST_PART >= now_ns - w->out_ns)
-		waits_rival(w, task, last);
+		waits_rival(w, last);
 }
 
 /* A thread leaves this CPU: whether it had left another one the last time. */
@@ -538,7 +569,7 @@ static __always_inline bool waits_switch(struct task_struct *prev, struct task_s
 	__u64 now_ns = bpf_ktime_get_ns();
 	if (in) {
 		if (has_rival(in, now_ns))
-			waits_last_rival(in, next, prev, now_ns);
+			waits_last_rival(in, prev, now_ns);
 		waits_return(in, next, now_ns);
 	}
 	if (is_new)
@@ -553,7 +584,7 @@ static __always_inline bool waits_switch(struct task_struct *prev, struct task_s
 	} else {
 		waits_leave(out, prev, state, could_run, now_ns);
 		if (could_run)
-			waits_rival(out, prev, next);
+			waits_rival(out, next);
 	}
 	return in;
 }

@@ -106,8 +106,8 @@ struct rec_wait {
 	__u32 waker_tgid;  /* 0: an interrupt, or not known */
 	__u32 waker_tid;
 	__u32 rival_tgid;   /* who had the CPU while it could run, 0 = not known */
-	__u32 rival_leader; /* of its process group; where that is the thread's own, its parent; 0 =
-			       not known */
+	__u32 rival_leader; /* of its process group; where that is the thread's own, the ancestor
+			       that started it; 0 = not known */
 	__u64 rival_cgroup; /* number of a cgroup, 0 = not known; in version 1 of the controller cpu
 			     */
 	char comm[16];	    /* the thread's own */

@@ -116,8 +116,10 @@ static void no_cpu(const struct walker *k, const struct blame_wait *m, const str
 		o.pid = m->rival_pid;
 		o.name = m->rival;
 		o.cgroup = m->rival_cgroup;
-		o.leader_pid = m->rival_leader_pid;
-		o.leader = m->rival_leader;
+		if (m->rival_leader_pid != 1) { /* who leads all leads none of them */
+			o.leader_pid = m->rival_leader_pid;
+			o.leader = m->rival_leader;
+		}
 		if (m->rival_pid == k->w->t->threads.data[m->thread].pid)
 			o.frame = python_beside(k->w, m->thread, from_ns, to_ns);
 	}

@@ -203,8 +203,8 @@ struct m_wait {
 	uint32_t rival_pid;
 	uint32_t rival; /* string: what that calls itself */
 	/* Of who had its CPU: string, its cgroup's path; the leader of its process group, where
-	 * that is the thread's own its parent, and a string, what that calls itself. 0 = not known.
-	 */
+	 * that is the thread's own the ancestor that started it, and a string, what that calls
+	 * itself. 0 = not known. */
 	uint32_t rival_cgroup;
 	uint32_t rival_leader_pid;
 	uint32_t rival_leader;

@@ -62,7 +62,7 @@ const char *cause_found_advice(const struct cause_found *f);
 
 enum culprit_kind {
 	CULPRIT_NONE,
-	CULPRIT_PROCESS, /* another's, or of the job; it, or those of its process group */
+	CULPRIT_PROCESS, /* another's, or of the job; it, or those that it leads */
 	CULPRIT_CGROUP,	 /* its limit, or its processes */
 	CULPRIT_LINE,	 /* of Python, or a function */
 	CULPRIT_GPU,
@@ -84,7 +84,8 @@ struct culprit {
 	uint32_t metric; /* of a GPU or a cgroup; UINT32_MAX none */
 	uint32_t device; /* string: of an interrupt, a disk or an interface */
 	uint32_t cgroup; /* string: that a process is in, or of CULPRIT_CGROUP; 0 not known */
-	bool leads;	 /* it is not the process itself, but those of its process group */
+	bool leads;	 /* not the process itself, but those of its process group; in the job's own
+			    group, those that it started */
 };
 
 #define CAUSE_TEXTS 4

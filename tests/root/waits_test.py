@@ -203,6 +203,37 @@ def _(t):
            any(row.get("rival_cgroup") for row in told), "%s: %r" % (path, told[:5]))
 
 
+# Who starts programs, below a shell each, and the thread that waits for a CPU: both in one group of
+# processes, as a script's are. $0: the CPU, $1: LATE.
+MAKER = """taskset -c $0 sh -c 'while :; do sh -c "ls -lR /usr/share/doc > /dev/null; :"; done'"""
+ONE_GROUP = """%s &
+maker=$!
+echo $maker
+taskset -c $0 nice -n 19 /usr/bin/python3 -c "$1"
+kill $maker
+""" % MAKER
+# the same, of a maker whose own parent has ended
+ORPHAN = """maker=$( (exec %s) > /dev/null & echo $!)
+echo $maker
+taskset -c $0 nice -n 19 /usr/bin/python3 -c "$1"
+kill $maker
+""" % MAKER
+
+
+@test("in one group of processes who started them is told, not the shell of the moment nor PID 1",
+      120)
+def _(t):
+    cpu = str(min(os.sched_getaffinity(0)))
+    for script in (ONE_GROUP, ORPHAN):
+        rec = t.record(["/bin/sh", "-c", script, cpu, LATE], "--profile", "off", "--layers", "user")
+        maker = int(rec.ran.out)
+        told = [row for row in lines(t, rec.path) if row["type"] == "wait" and
+                row["comm"] == "python3" and row.get("rival") == "ls"]
+        leaders = collections.Counter(row["rival_leader_pid"] for row in told)
+        expect(set(leaders) <= {maker, None} and leaders[maker] * 2 >= len(told) > 0,
+               "%d: %r" % (maker, leaders))
+
+
 # Is stopped by a child, which sends it on.
 STOPPED = """
 import os, signal, time

@@ -53,16 +53,25 @@ static void wait(uint32_t thread, uint8_t reason, uint64_t from_ms, uint64_t to_
 					 .reason = reason});
 }
 
+static void ready_for(uint32_t thread, uint64_t from_ms, uint64_t to_ms, uint32_t rival,
+		      uint32_t leader)
+{
+	rec_put_wait(
+		w, &(struct m_wait){.start_ns = from_ms * MS,
+				    .end_ns = to_ms * MS,
+				    .thread = thread,
+				    .runnable_ns = (to_ms - from_ms) * MS,
+				    .rival_pid = rival,
+				    .rival = rival ? (uint32_t)rec_string_z(w, "hog") : 0,
+				    .rival_leader_pid = leader,
+				    .rival_leader = leader ? (uint32_t)rec_string_z(w, "make") : 0,
+				    .syscall = -1,
+				    .reason = WAIT_PREEMPTED});
+}
+
 static void ready(uint32_t thread, uint64_t from_ms, uint64_t to_ms, uint32_t rival)
 {
-	rec_put_wait(w, &(struct m_wait){.start_ns = from_ms * MS,
-					 .end_ns = to_ms * MS,
-					 .thread = thread,
-					 .runnable_ns = (to_ms - from_ms) * MS,
-					 .rival_pid = rival,
-					 .rival = rival ? (uint32_t)rec_string_z(w, "hog") : 0,
-					 .syscall = -1,
-					 .reason = WAIT_PREEMPTED});
+	ready_for(thread, from_ms, to_ms, rival, 0);
 }
 
 static void stall(uint8_t kind, uint64_t from_ms, uint64_t to_ms)
@@ -188,6 +197,29 @@ static void who_had_the_cpu(void **state)
 	assert_int_equal(part(&b, BLAME_RIVAL, VIA_ITSELF)->owner.pid, OTHER);
 	is_about(part(&b, BLAME_NO_CPU, VIA_ITSELF)->ns, 20, 0.01);
 	is_about(part(&b, BLAME_SIBLING, VIA_ITSELF)->ns, 10, 0.01);
+	done(&b);
+}
+
+/* A recording may say that all orphans are of PID 1. */
+static void the_first_process_leads_nobody(void **state)
+{
+	(void)state;
+	create();
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+	ready_for(0, 300, 370, OTHER, 1);
+	ready_for(0, 370, 400, OTHER + 1, 30);
+	struct blame b = blame_it();
+	size_t rivals = 0;
+	for (size_t i = 0; i < b.parts.len; i++) {
+		const struct blame_owner *o = &b.parts.data[i].owner;
+		if (o->kind != BLAME_RIVAL)
+			continue;
+		rivals++;
+		assert_int_equal(o->leader_pid, o->pid == OTHER ? 0 : 30);
+		assert_int_equal(o->leader != 0, o->pid != OTHER);
+	}
+	assert_int_equal(rivals, 2);
 	done(&b);
 }
 
@@ -1016,6 +1048,7 @@ int main(void)
 #define T(fn) cmocka_unit_test_setup_teardown(fn, NULL, NULL)
 	const struct CMUnitTest tests[] = {
 		T(who_had_the_cpu),
+		T(the_first_process_leads_nobody),
 		T(what_ran_on_its_own_cpu),
 		T(the_line_that_ran_longer),
 		T(all_lines_alike_are_none),
