@@ -308,7 +308,7 @@ void pipeline_put_counter(struct pipeline *p, uint64_t time_ns, const struct ent
 			  const char *name, double value);
 
 /* rivals.c: of who had a thread's CPU the cgroup, and the leader of its process group. What is not
- * known stays 0. */
+ * known stays 0; the first process of all leads nobody. */
 struct rivals *rivals_new(void);
 void rivals_free(struct rivals *r);
 void rivals_name(struct pipeline *p, const struct rec_wait *r, struct m_wait *row);
