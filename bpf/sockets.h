@@ -62,6 +62,10 @@ struct sock {
 	__u16 sk_protocol;
 } RELOCATED;
 
+struct inet_sock {
+	__u16 inet_sport; /* in network order; there when skc_num is gone */
+} RELOCATED;
+
 struct tcp_sock {
 	__u64 bytes_sent;    /* payload, what was sent again included */
 	__u64 bytes_retrans; /* that part */
@@ -109,7 +113,8 @@ struct {
  * it in so long: each process is asked once a second. */
 #define LISTENER_KEPT_NS 5000000000ULL
 
-/* Where targets listen. An entry is replaced when that is listened at again. */
+/* Where targets listen, and others where a target did before. An entry is replaced when that is
+ * listened at again, and is gone with its socket. */
 struct socket_port {
 	__u32 netns;
 	__u16 port;
@@ -358,6 +363,17 @@ static __always_inline void keep_port(struct sock *sk)
 	bpf_map_update_elem(&listeners, &port, &l, BPF_ANY);
 }
 
+/* Nobody listens with it any more. A port that the kernel chose is given back by then. */
+static __always_inline void forget_port(struct sock *sk)
+{
+	struct socket_port port;
+	port_of(&port, sk);
+	port.port = __builtin_bswap16(BPF_CORE_READ((struct inet_sock *)sk, inet_sport));
+	struct listener *l = bpf_map_lookup_elem(&listeners, &port);
+	if (l && l->socket == (__u64)sk)
+		bpf_map_delete_elem(&listeners, &port);
+}
+
 static __always_inline void emit_socket(struct sock *sk, const struct socket_owner *owner,
 					__u8 state)
 {
@@ -389,6 +405,11 @@ int BPF_PROG(on_socket_state, struct sock *sk, int before, int state)
 	if (state == TCP_LISTEN) { /* in listen(2) */
 		if (is_tcp(sk))
 			keep_port(sk);
+		return 0;
+	}
+	if (before == TCP_LISTEN) {
+		if (is_tcp(sk))
+			forget_port(sk);
 		return 0;
 	}
 	__u64 key = (__u64)sk;

@@ -91,6 +91,34 @@ open(sys.argv[2], "w").close()
 c = listening.accept()[0]
 c.recv(5)
 """
+# one that listens at any address, and is connected to when another has listened at one of them and
+# does no more; accepted connections live shorter than the time between two looks
+ANY = """
+import os, socket, sys, time
+listening = socket.create_server(("", 0), reuse_port=True)
+port = listening.getsockname()[1]
+with open(sys.argv[1] + ".new", "w") as f:
+    f.write("%d" % port)
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.05)
+for i in range(5):
+    c = socket.create_connection(("127.0.0.1", port))
+    accepted = listening.accept()[0]
+    c.send(b"hello")
+    accepted.recv(5)
+    accepted.close()
+    c.close()
+"""
+ONCE = """
+import os, socket, sys, time
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.05)
+with open(sys.argv[1]) as f:
+    listening = socket.create_server(("127.0.0.1", int(f.read())), reuse_port=True)
+listening.close()
+open(sys.argv[2], "w").close()
+"""
 
 # a socket that nobody accepts at, while ever more connect; and a connection of which one end writes
 # and the other does not read. Says how many bytes wait at the two ends once they stay the same.
@@ -257,6 +285,14 @@ def _(t):
     of_host = {c["name"]: c["value"] for c in counters(t, rec, "tcp_listen_") if c["value"] > 0}
     expect(set(of_host) == {"tcp_listen_overflows_per_s", "tcp_listen_drops_per_s"},
            "dropped: %r" % of_host)
+@test("what is accepted at any address is the target's again when nobody else listens at that one")
+def _(t):
+    port, gone = t.path("port"), t.path("gone")
+    other = t.start([sys.executable, "-c", ONCE, port, gone])
+    rec = t.record([sys.executable, "-c", ANY, port, gone])
+    expect(other.wait(20) == 0, "the other ended with %d" % other.returncode)
+    rows = sorted((c["bytes_sent"], c["bytes_received"]) for c in rec.report["connections"])
+    expect(rows == [(0, 5)] * 5 + [(5, 0)] * 5, "%r" % rec.report["connections"])
 
 
 @test("what NCCL's threads connect is NCCL's, and so is the other end")
