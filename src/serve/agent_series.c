@@ -606,7 +606,8 @@ static void write_rules(const struct series_sink *x, struct job_rules *r)
 		series_sample(x, labels, LEN(labels), (double)job_rules_count(r, i));
 	}
 	write_number(x, "eacgm_rule_failures_total", FAMILY_COUNTER,
-		     "Processes that were traced against their rule, since there was no room.",
+		     "Processes that were traced against their rule, each once, since there was no "
+		     "room.",
 		     (double)job_rules_failures(r));
 }
 

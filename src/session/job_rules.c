@@ -23,6 +23,7 @@ void job_rules_init(struct job_rules *r)
 void job_rules_free(struct job_rules *r)
 {
 	map64_free(&r->rule_of);
+	map64_free(&r->against);
 	pthread_mutex_destroy(&r->lock);
 }
 
@@ -102,10 +103,9 @@ size_t job_rules_match(const struct job_rules *r, const struct job_facts *f)
 
 /* ---- who is under them ---- */
 
-void job_rules_put(struct job_rules *r, pid_t pid, size_t rule)
+static void put(struct job_rules *r, pid_t pid, size_t rule)
 {
 	uint64_t before = 0;
-	pthread_mutex_lock(&r->lock);
 	if (map64_get(&r->rule_of, (uint64_t)pid, &before))
 		r->under[before - 1]--;
 	if (rule) {
@@ -114,6 +114,13 @@ void job_rules_put(struct job_rules *r, pid_t pid, size_t rule)
 	} else {
 		map64_del(&r->rule_of, (uint64_t)pid);
 	}
+}
+
+void job_rules_put(struct job_rules *r, pid_t pid, size_t rule)
+{
+	pthread_mutex_lock(&r->lock);
+	put(r, pid, rule);
+	map64_del(&r->against, (uint64_t)pid);
 	pthread_mutex_unlock(&r->lock);
 }
 
@@ -134,10 +141,23 @@ size_t job_rules_count(struct job_rules *r, size_t rule)
 	return n;
 }
 
-uint64_t job_rules_failed(struct job_rules *r)
+size_t job_rules_meant(struct job_rules *r, pid_t pid)
 {
+	uint64_t rule = 0;
 	pthread_mutex_lock(&r->lock);
-	uint64_t n = ++r->failures;
+	if (!map64_get(&r->rule_of, (uint64_t)pid, &rule))
+		map64_get(&r->against, (uint64_t)pid, &rule);
+	pthread_mutex_unlock(&r->lock);
+	return (size_t)rule;
+}
+
+uint64_t job_rules_failed(struct job_rules *r, pid_t pid, size_t rule)
+{
+	uint64_t before;
+	pthread_mutex_lock(&r->lock);
+	put(r, pid, 0);
+	uint64_t n = map64_get(&r->against, (uint64_t)pid, &before) ? 0 : ++r->failures;
+	map64_set(&r->against, (uint64_t)pid, rule);
 	pthread_mutex_unlock(&r->lock);
 	return n;
 }

@@ -32,8 +32,9 @@ struct job_rules {
 	pthread_mutex_t lock; /* of the next */
 	struct map64
 		rule_of; /* process -> place in the list + 1; those under no rule are not in it */
+	struct map64 against;	      /* process that is traced against its rule -> likewise */
 	size_t under[JOB_RULES_MOST]; /* so many processes each */
-	uint64_t failures;	      /* so many are traced against their rule */
+	uint64_t failures;	      /* so many were traced against their rule, each once */
 };
 
 void job_rules_init(struct job_rules *r);
@@ -53,12 +54,17 @@ void job_facts_free(struct job_facts *f);
 /* The number of the first rule that fits, from 1; 0: none does. */
 size_t job_rules_match(const struct job_rules *r, const struct job_facts *f);
 
-/* All from any thread. The process is under this rule from now on, 0: under none. */
+/* All from any thread. The process is under this rule from now on, 0: under none; it is not traced
+ * against one any more. */
 void job_rules_put(struct job_rules *r, pid_t pid, size_t rule);
 /* The number of the rule that it is under, 0: none. */
 size_t job_rules_of(struct job_rules *r, pid_t pid);
 /* How many processes are under the rule of this number. */
 size_t job_rules_count(struct job_rules *r, size_t rule);
-/* One more is traced against its rule; how many that makes. */
-uint64_t job_rules_failed(struct job_rules *r);
+/* The process is traced against this rule, from 1, and is under none. How many such processes there
+ * have been with it; 0: it was one already. */
+uint64_t job_rules_failed(struct job_rules *r, pid_t pid, size_t rule);
+/* The number of the rule that it is under, or is traced against; 0: none. */
+size_t job_rules_meant(struct job_rules *r, pid_t pid);
+/* How many processes have been traced against their rule, each once. */
 uint64_t job_rules_failures(struct job_rules *r);

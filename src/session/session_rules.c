@@ -3,14 +3,14 @@
  * rule. */
 #include "session/session_impl.h"
 
+/* What finds no room is under no rule: all of it is traced and told. */
 static void put(struct session *s, pid_t pid, size_t rule)
 {
 	struct job_rules *r = s->opts->rules;
 	struct err e;
-	job_rules_put(r, pid, rule);
-	if (!tracer_leave_out(s->tracer, pid, rule ? r->list[rule - 1].left_out : 0, &e))
-		return;
-	if (job_rules_failed(r) == 1)
+	if (!tracer_leave_out(s->tracer, pid, rule ? r->list[rule - 1].left_out : 0, &e) || !rule)
+		job_rules_put(r, pid, rule);
+	else if (job_rules_failed(r, pid, rule) == 1)
 		session_say(s,
 			    "rules: process %d is traced against its rule, and others may be: %s",
 			    pid, e.msg);
@@ -43,7 +43,7 @@ void rules_forked(struct session *s, pid_t parent, pid_t child)
 	if (!s->opts->rules)
 		return;
 	if (session_is_watched(s, parent))
-		put(s, child, job_rules_of(s->opts->rules, parent));
+		put(s, child, job_rules_meant(s->opts->rules, parent));
 	else
 		rules_met(s, child, 0);
 }
@@ -58,6 +58,6 @@ bool rules_leave_alone(const struct session *s, pid_t pid)
 /* Its number may be another's soon. */
 void rules_gone(struct session *s, pid_t pid)
 {
-	if (s->opts->rules && job_rules_of(s->opts->rules, pid))
+	if (s->opts->rules && job_rules_meant(s->opts->rules, pid))
 		put(s, pid, 0);
 }

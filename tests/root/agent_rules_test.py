@@ -242,16 +242,21 @@ def _(t):
     a.end()
 
 
-@test("a process whose rule finds no room is traced, counted and said once")
+@test("a process whose rule finds no room is traced and told, counted once and said once")
 def _(t):
     a = agent(t)
     table = Map(a.p.pid, "excluded")
     table.freeze()
     table.close()
-    some = [run(t, a, target("calls"), "threads", "300", "2", "some-layers") for _turn in range(2)]
-    for pid in some:
-        expect_calls(t, a, pid, mylib=600, other=600)
-    t.wait_for(lambda: a.samples()["eacgm_rule_failures_total"][0][1] >= 2, a.said)
+    # each under a rule as a shell too, before it executes the program
+    call = "exec %s threads %s 2 some-layers"
+    some = run(t, a, "sh", "-c", call % (target("calls"), "300"), "sh", "some-layers")
+    expect_calls(t, a, some, mylib=600, other=600)
+    alone = run(t, a, "sh", "-c", call % (target("calls"), "301"), "sh", "left-alone")
+    expect_calls(t, a, alone, mylib=602, other=602)
+    later = run(t, a, target("calls"), "threads", "300", "2")
+    expect_calls(t, a, later, mylib=600, other=600)
+    expect(a.samples()["eacgm_rule_failures_total"] == [({}, 2)], a.samples())
     expect(a.said().count(" is traced against its rule") == 1, a.said())
     a.end()
 

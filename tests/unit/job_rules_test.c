@@ -124,6 +124,30 @@ static void who_is_under_a_rule(void **state)
 	job_rules_free(&r);
 }
 
+/* It is so at each program that it executes; a child is, too. */
+static void who_is_traced_against_a_rule(void **state)
+{
+	(void)state;
+	struct job_rules r;
+	job_rules_init(&r);
+	r.len = 2;
+	job_rules_put(&r, 7, 1);
+	assert_int_equal(job_rules_failed(&r, 7, 2), 1);
+	assert_int_equal(job_rules_failed(&r, 7, 2), 0);
+	assert_int_equal(job_rules_failed(&r, 8, 2), 2);
+	assert_int_equal(job_rules_of(&r, 7), 0);
+	assert_int_equal(job_rules_count(&r, 1), 0);
+	assert_int_equal(job_rules_count(&r, 2), 0);
+	assert_int_equal(job_rules_meant(&r, 7), 2);
+	job_rules_put(&r, 8, 2); /* there is room */
+	assert_int_equal(job_rules_of(&r, 8), 2);
+	job_rules_put(&r, 7, 0); /* it has ended, and another has its number */
+	assert_int_equal(job_rules_meant(&r, 7), 0);
+	assert_int_equal(job_rules_failed(&r, 7, 1), 3);
+	assert_int_equal(job_rules_failures(&r), 3);
+	job_rules_free(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -132,6 +156,7 @@ int main(void)
 		cmocka_unit_test(what_has_ended_fits_what_says_nothing_of_it),
 		cmocka_unit_test(workers_are_under_their_parents_rule),
 		cmocka_unit_test(who_is_under_a_rule),
+		cmocka_unit_test(who_is_traced_against_a_rule),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
