@@ -435,6 +435,7 @@ void tracer_forget_pid(struct tracer *t, pid_t pid)
 	uint32_t key = (uint32_t)pid;
 	bpf_map_delete_elem(bpf_map__fd(t->bpf->maps.targets), &key);
 	bpf_map_delete_elem(bpf_map__fd(t->bpf->maps.excluded), &key);
+	bpf_map_delete_elem(bpf_map__fd(t->bpf->maps.callers), &key);
 }
 
 /* Entries of processes whose ends no program saw. True where one was freed. */
@@ -457,6 +458,8 @@ static int put_exclusion(struct tracer *t, uint32_t key, uint64_t bits)
 	int rc = bits ? bpf_map_update_elem(fd, &key, &bits, BPF_ANY)
 		      : bpf_map_delete_elem(fd, &key);
 	uint64_t now_ns = monotonic_ns();
+	if (rc == -ENOENT) /* it has executed another program, or ended: a program deleted it */
+		return 0;
 	if (rc != -E2BIG || (t->swept_ns && now_ns - t->swept_ns < SWEEP_NS))
 		return rc;
 	t->swept_ns = now_ns;
