@@ -261,6 +261,22 @@ static void why_of_calls(const struct known *known, struct episode *e)
 	why_of_call(e, &top);
 }
 
+#define NUMBER_BYTES 40
+
+/* "0.503", "13,412", "3 C": shares have no unit, and of rates the name says it. */
+static const char *number_text(char ret[static NUMBER_BYTES], double value, const char *unit)
+{
+	char count[HUMAN_BYTES];
+	bool plain = !strcmp(unit, "ratio") || !strcmp(unit, "1/s");
+	const char *space = plain || !*unit ? "" : " ";
+	if (value >= 1000 && value < 1e15)
+		snprintf(ret, NUMBER_BYTES, "%s%s%s", human_count(count, (uint64_t)value), space,
+			 plain ? "" : unit);
+	else
+		snprintf(ret, NUMBER_BYTES, "%.3g%s%s", value, space, plain ? "" : unit);
+	return ret;
+}
+
 static void why_of_counter(struct episode *e)
 {
 	struct anomaly *a = &e->a;
@@ -277,8 +293,10 @@ static void why_of_counter(struct episode *e)
 	if (at == a->features_len)
 		return;
 	a->name = e->reason.feature;
-	snprintf(a->why, sizeof(a->why), "%s was %.3g %s where %.3g is usual, for %s", a->name,
-		 a->features[at].value, a->features[at].unit, a->features[at].usual, span);
+	char was[NUMBER_BYTES], usual[NUMBER_BYTES];
+	snprintf(a->why, sizeof(a->why), "%s was %s where %s is usual, for %s", a->name,
+		 number_text(was, a->features[at].value, a->features[at].unit),
+		 number_text(usual, a->features[at].usual, a->features[at].unit), span);
 }
 
 /* The phase, or count, that tells most beside the duration, where it adds to the step; NULL none.

@@ -106,11 +106,23 @@ static void a_counter_stays_the_reason(void **state)
 	(void)state;
 	episode.a.layer = DETECT_HOST;
 	feature("cpu_ratio", 3);
-	assert_string_equal(described(true), "cpu_ratio was 3 ratio where 0 is usual, for 1.00 s");
+	assert_string_equal(described(true), "cpu_ratio was 3 where 0 is usual, for 1.00 s");
 	episode.a.features_len = 0;
 	feature("preemptions_per_s", 9);
 	feature("cpu_ratio", 4);
-	assert_string_equal(described(true), "cpu_ratio was 4 ratio where 0 is usual, for 1.00 s");
+	assert_string_equal(described(true), "cpu_ratio was 4 where 0 is usual, for 1.00 s");
+}
+
+/* Without an exponent, and shares without a unit. */
+static void numbers_are_read_at_a_glance(void **state)
+{
+	(void)state;
+	episode.a.layer = DETECT_HOST;
+	feature("calls_per_s", 13412);
+	episode.a.features[0].usual = 238.4;
+	episode.a.features[0].unit = "1/s";
+	assert_string_equal(described(true),
+			    "calls_per_s was 13,412 where 238 is usual, for 1.00 s");
 }
 
 int main(void)
@@ -119,6 +131,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_call_stays_the_reason, begin, end),
 		cmocka_unit_test_setup_teardown(a_phase_stays_the_reason, begin, end),
 		cmocka_unit_test_setup_teardown(a_counter_stays_the_reason, begin, end),
+		cmocka_unit_test_setup_teardown(numbers_are_read_at_a_glance, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
