@@ -17,12 +17,14 @@ static struct blame_span spans[SLICES];
 static questions_t cut;
 
 /* Of a second each, twice as long as usual; what they have more of is to be added. */
+static const struct evidence_usual usual_time = {.long_ns = 1e8};
+
 static void make_slices(void)
 {
 	for (size_t i = 0; i < SLICES; i++) {
 		spans[i] =
 			(struct blame_span){0, i * 1000000000ULL, (i + 1) * 1000000000ULL, 0.5e9};
-		q[i] = (struct evidence_question){.slow = {&spans[i], 1, 0}};
+		q[i] = (struct evidence_question){.slow = {&spans[i], 1, 0}, .usual = &usual_time};
 		at[i] = (struct evidence){.t = &tables, .pid = 7, .n_slow = 1};
 		at[i].blame.usual_ns = 0.5e9;
 		at[i].blame.whole_ns = 1e9;
@@ -182,7 +184,8 @@ static void make_steps(void)
 			five[i][k] = (struct blame_span){0, ns, ns + length, 1e8};
 			ns += length;
 		}
-		q[i] = (struct evidence_question){.slow = {five[i], 5, 0}, .by_steps = true};
+		q[i] = (struct evidence_question){
+			.slow = {five[i], 5, 0}, .by_steps = true, .usual = &usual_time};
 		at[i].blame.whole_ns = (double)(five[i][4].to_ns - five[i][0].from_ns);
 		if (i > 1 && i < 10)
 			slice_has(&at[i], BLAME_COLLECTS, 0.4e9);
