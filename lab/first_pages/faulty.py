@@ -23,6 +23,7 @@ import textwrap
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 LINES, WIDTH = 25, 100
+MISFIT = "this run is not the job that was learned"
 MINUTES = {"clean": "2", "apart": "1.2"}
 
 # of: a workload of lab/faults; seed: of its schedule, whose first episode is the one
@@ -79,10 +80,12 @@ def printed(folder, *words):
 
 
 def shown(out):
-    """What the screen showed when the fault ended."""
+    """What the screen showed when the fault ended; and that the model did not fit, if it said so."""
     end_ns = episode(out)["end_ns"]
-    rows = map(json.loads, (out / "run.eacgm").read_text().splitlines())
-    return first([row for row in rows if row["time_ns"] <= end_ns][-1]["lines"])
+    rows = [json.loads(line) for line in (out / "run.eacgm").read_text().splitlines()]
+    rows = [row for row in rows if row["time_ns"] <= end_ns]
+    misfit = [line for row in rows for line in row["lines"] if line.startswith(MISFIT)]
+    return first(rows[-1]["lines"]), misfit[0] if misfit else None
 
 
 def keep(eacgm, out, name, program):
@@ -101,12 +104,13 @@ def keep(eacgm, out, name, program):
     if not (episode(recorded) and episode(watched)):
         return "there was no fault"
     fault = episode(recorded)
+    screen, misfit = shown(watched)
     (out / f"{name}.json").write_text(json.dumps({
         "name": name, "title": program.title, "done": program.done, "fault": fault,
         "seconds": (fault["end_ns"] - fault["onset_ns"]) / 1e9,
         "report": printed(out / name, eacgm, "report", "recorded/run.eacgm"),
         "diagnose": printed(out / name, eacgm, "diagnose", "recorded/run.eacgm", "-m", "job.model"),
-        "watch": shown(watched)}))
+        "watch": screen, "misfit": misfit}))
     return None
 
 
@@ -126,6 +130,8 @@ def page(path, folder):
         parts.append(f"## {r['title']}\n\n" + textwrap.fill(done, WIDTH) + "\n")
         parts += [f"`eacgm {command}`:\n\n```\n" + "\n".join(r[command]).rstrip() + "\n```\n"
                   for command in ("report", "diagnose", "watch")]
+        if r["misfit"]:
+            parts.append(textwrap.fill(f"It had said before: \"{r['misfit']}\".", WIDTH) + "\n")
     pathlib.Path(path).write_text("\n".join(parts))
 
 
