@@ -386,6 +386,7 @@ static __always_inline __u64 stack_slot(const struct raw_args *raw, __u32 index)
 static __always_inline __u64 raw_at(const struct raw_args *raw, __u32 position)
 {
 	__u64 v = 0;
+	barrier_var(position); /* the verifier is to see the very number that was compared */
 	if (position < REGISTER_ARGS)
 		return raw->registers[position];
 	bpf_probe_read_user(&v, 8, (void *)stack_slot(raw, position - REGISTER_ARGS));
