@@ -559,8 +559,18 @@ static void evidence_words(struct cause_found *f, const struct evidence *e)
 	case CAUSE_ALLOC_CHURN:
 	case CAUSE_SLOW_CODE:
 	case CAUSE_CHECKPOINT:
-	case CAUSE_PCIE:
 		calls_words(f, e);
+		break;
+	case CAUSE_PCIE:
+		counter_words(f, e, ENTITY_GPU, "pcie_rx_bytes_per_s", "its link brought the GPU",
+			      1e-9, " GB/s");
+		counter_words(f, e, ENTITY_GPU, "pcie_tx_bytes_per_s", "its link took from the GPU",
+			      1e-9, " GB/s");
+		calls_words(f, e);
+		if (e->copied_bytes > 0 && e->usual_copied_bytes > 0)
+			add_text(f, "its copies went at %.3g GB/s, usually %.3g GB/s",
+				 e->copied_bytes / e->copied_ns,
+				 e->usual_copied_bytes / e->usual_copied_ns);
 		break;
 	case CAUSE_SLOW_CALL:
 		slower_words(f, e);

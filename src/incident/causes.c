@@ -9,13 +9,12 @@
 #include "base/entity.h"
 #include "incident/cause_words.h"
 #include "incident/causes_calls.h"
+#include "incident/causes_gpu.h"
 #include "incident/causes_impl.h"
 #include "incident/causes_memory.h"
 #include "incident/causes_net.h"
 #include "incident/causes_owners.h"
 
-/* What could be anything is told where nothing says more: it counts so much of what it explains. */
-#define GENERAL 0.6
 /* All code runs some tenths slower for seconds where neighbours work, whatever else is the matter:
  * beside what is named that counts so much of what it explains. */
 #define SPREAD_CLAIM	0.5
@@ -70,12 +69,6 @@ static bool allocates(const struct evidence *e, const struct call_growth *c)
 	static const char *const roles[] = {
 		"alloc",      "alloc_managed", "free",	      "host_alloc", "host_free",
 		"vmm_create", "vmm_map",       "vmm_release", "vmm_unmap",  NULL};
-	return causes_has_role(e, c, roles);
-}
-
-static bool copies(const struct evidence *e, const struct call_growth *c)
-{
-	static const char *const roles[] = {"copy", "copy_htod", "copy_dtoh", NULL};
 	return causes_has_role(e, c, roles);
 }
 
@@ -381,67 +374,6 @@ static double alloc_churn(const struct evidence *e)
 	return causes_part_sum(e, owner_is_memory);
 }
 
-static double pcie(const struct evidence *e)
-{
-	struct call_growth c = causes_calls_of(e, copies);
-	double longer = c.n > 0 && c.usual_n > 0 ? c.ns - c.n * c.usual_ns / c.usual_n : 0;
-	return longer > 0 ? fmin(longer, causes_part_sum(e, owner_is_gpu)) : 0;
-}
-
-/* Each kernel took longer, the GPU's time is waited for. */
-static double kernels_slower(const struct evidence *e)
-{
-	if (e->usual_kernels_n < 1 || e->kernels_n < 1)
-		return 0;
-	double mean = e->kernels_ns / e->kernels_n;
-	double usual = e->usual_kernels_ns / e->usual_kernels_n;
-	double longer = e->kernels_n * (mean - usual);
-	return longer > 0 ? fmin(longer, causes_part_sum(e, owner_is_gpu)) : 0;
-}
-
-static double foreign_gpu(const struct evidence *e)
-{
-	return fmax(causes_counter_more(e, ENTITY_GPU, "other_sm_ratio"),
-		    causes_counter_more(e, ENTITY_GPU, "other_processes"));
-}
-
-/* What its driver tells of, in words of nvml_events.c. */
-const struct m_event *causes_gpu_event(const struct evidence *e)
-{
-	static const char *const names[] = {"xid", "ecc_double_bit", "poison_fatal",
-					    "gpu_unavailable"};
-	const struct m_event *ret = NULL;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !ret; i++)
-		ret = evidence_event(e, names[i]);
-	return ret;
-}
-
-static double gpu_error(const struct evidence *e)
-{
-	return causes_gpu_event(e)
-		       ? causes_part_sum(e, owner_is_gpu) + causes_part_sum(e, owner_is_ranks)
-		       : 0;
-}
-
-static double gpu_contention(const struct evidence *e)
-{
-	double waits = causes_part_sum(e, owner_is_gpu_work);
-	return foreign_gpu(e) > 0.02 ? fmax(kernels_slower(e), waits) : 0;
-}
-
-static double gpu_clock(const struct evidence *e)
-{
-	const struct counter_change *c = evidence_counter(e, ENTITY_GPU, "sm_clock_mhz");
-	if (!c || isnan(c->usual) || c->mean > 0.9 * c->usual)
-		return 0;
-	return fmax(kernels_slower(e), causes_part_sum(e, owner_is_gpu_work));
-}
-
-static double gpu_slow(const struct evidence *e)
-{
-	return GENERAL * fmax(kernels_slower(e), causes_part_sum(e, owner_is_gpu_work));
-}
-
 /* What ranks send each other is on its way while each waits for the other. */
 static double network_ns(const struct evidence *e)
 {
@@ -564,11 +496,11 @@ static double (*const rules[CAUSE_COUNT])(const struct evidence *e) = {
 	[CAUSE_LAUNCH_BOUND] = launch_bound,
 	[CAUSE_EXCESS_SYNC] = excess_sync,
 	[CAUSE_ALLOC_CHURN] = alloc_churn,
-	[CAUSE_PCIE] = pcie,
-	[CAUSE_GPU_ERROR] = gpu_error,
-	[CAUSE_GPU_CONTENTION] = gpu_contention,
-	[CAUSE_GPU_CLOCK] = gpu_clock,
-	[CAUSE_GPU_SLOW] = gpu_slow,
+	[CAUSE_PCIE] = causes_pcie,
+	[CAUSE_GPU_ERROR] = causes_gpu_error,
+	[CAUSE_GPU_CONTENTION] = causes_gpu_contention,
+	[CAUSE_GPU_CLOCK] = causes_gpu_clock,
+	[CAUSE_GPU_SLOW] = causes_gpu_slow,
 	[CAUSE_NETWORK] = network,
 	[CAUSE_NET_BANDWIDTH] = net_bandwidth,
 	[CAUSE_NET_LOSS] = net_loss,

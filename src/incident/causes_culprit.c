@@ -5,6 +5,7 @@
 #include "base/entity.h"
 #include "base/map64.h"
 #include "incident/causes_calls.h"
+#include "incident/causes_gpu.h"
 #include "incident/causes_impl.h"
 #include "incident/causes_memory.h"
 #include "incident/causes_owners.h"
@@ -335,7 +336,7 @@ void causes_culprit(struct culprit *ret, enum cause c, const struct evidence *e)
 		ret->kind = ret->device ? CULPRIT_INTERFACE : CULPRIT_NONE;
 	} else if (c == CAUSE_SLOW_CALL) {
 		by_call(ret, e);
-	} else if (c == CAUSE_GPU_CONTENTION) {
+	} else if (c == CAUSE_GPU_CONTENTION || (c == CAUSE_PCIE && causes_link_is_shared(e))) {
 		by_gpu_rival(ret, e);
 	} else if (c == CAUSE_GPU_ERROR) {
 		by_gpu(ret, e);

@@ -3,8 +3,9 @@
 
 #include "incident/causes.h"
 
-/* An error that the GPU's driver told in the time; NULL: none. */
-const struct m_event *causes_gpu_event(const struct evidence *e);
+/* What could be anything is told where nothing says more: it counts so much of what it explains. */
+#define GENERAL 0.6
+
 /* The rank that was waited for most: its thread's number + 1; 0: none was. */
 uint32_t causes_latest(const struct evidence *e);
 

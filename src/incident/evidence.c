@@ -137,6 +137,10 @@ static void answer(struct evidence *ret, const struct gathering *g, const struct
 	ret->kernels_ns = slow->kernels.ns;
 	ret->usual_kernels_n = scale * usual->kernels.n;
 	ret->usual_kernels_ns = scale * usual->kernels.ns;
+	ret->copied_ns = slow->copied_ns;
+	ret->copied_bytes = slow->copied_bytes;
+	ret->usual_copied_ns = scale * usual->copied_ns;
+	ret->usual_copied_bytes = scale * usual->copied_bytes;
 }
 
 static void begin(struct evidence *ret, const struct evidence_question *q,

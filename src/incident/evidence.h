@@ -62,6 +62,9 @@ struct evidence {
 	uint32_t collecting_frame; /* in which garbage is collected, likewise */
 	double kernels_ns, usual_kernels_ns; /* that the GPU worked for it; of as much work */
 	double kernels_n, usual_kernels_n;
+	/* That it copied between host and GPU, and how much; of as much work. 0: no timeline. */
+	double copied_ns, usual_copied_ns;
+	double copied_bytes, usual_copied_bytes;
 	/* The mean of calls that hand the GPU work, where they waited for room in its queue. 0:
 	 * they did not. */
 	double handed_ns, usual_handed_ns;

@@ -3,13 +3,15 @@
  * Whoever hands a GPU more than it does waits in a launch or memset for as long as the GPU is
  * behind, and runs on the CPU meanwhile: whatever hands over work then seems to run slower alike.
  * Where those calls took longer by much more than the rest of what the job does, that time is a
- * wait for the GPU. What the GPU itself did is told by a timeline alone; this needs none. Copies do
- * not count: most wait for the GPU anyway. Calls are those of the process, not of a thread: of one
- * that launches in a thread that nobody waits for, too much is taken for a wait. */
+ * wait for the GPU. What the GPU itself did is told by a timeline alone; this needs none. Copies
+ * count where others use the way to the GPU, and then all that they took longer: the driver makes
+ * those of pageable memory on the CPU. Calls are those of the process, not of a thread: of one that
+ * launches in a thread that nobody waits for, too much is taken for a wait. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "incident/causes_calls.h"
+#include "incident/causes_gpu.h"
 #include "incident/causes_impl.h"
 #include "incident/causes_owners.h"
 #include "incident/evidence_impl.h"
@@ -112,11 +114,14 @@ void evidence_full_queue(struct evidence *e, struct blame *each, size_t n)
 {
 	struct call_growth handed = causes_calls_of(e, hands_over);
 	double alike = alike_ns(e), longer = longer_ns(e, rest_growth(e, &handed));
-	if (!(alike > 0) || !(longer > 0))
+	double copied = causes_link_is_shared(e) ? causes_copied_longer(e) : 0;
+	if (!(alike > 0) || !(longer + copied > 0))
 		return;
-	double share = fmin(1, longer / alike);
-	e->handed_ns = handed.ns / handed.n;
-	e->usual_handed_ns = handed.usual_ns / handed.usual_n;
+	double share = fmin(1, (longer + copied) / alike);
+	if (longer > 0) {
+		e->handed_ns = handed.ns / handed.n;
+		e->usual_handed_ns = handed.usual_ns / handed.usual_n;
+	}
 	move(&e->blame, e, share);
 	for (size_t i = 0; i < n; i++)
 		move(&each[i], e, share);

@@ -1,5 +1,5 @@
-/* evidence_rows.c - calls, counters, kernels, stalls and disks, each into the sums of the stretches
- * that it lies in. */
+/* evidence_rows.c - calls, counters, the GPU's spans, stalls and disks, each into the sums of the
+ * stretches that it lies in. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,18 +125,39 @@ static void add_counters(void *ctx, const struct visited_rows *rows)
 		add_counter(ctx, &counters[i]);
 }
 
-static void add_kernels(struct gathering *g, const struct timeline *t)
+/* CUpti_ActivityMemcpyKind of cupti_activity.h. */
+enum { COPY_HOST_TO_DEVICE = 1, COPY_DEVICE_TO_HOST = 2 };
+
+static bool is_between_host_and_gpu(const struct timeline_kind *kind)
+{
+	return kind->work == WORK_COPY &&
+	       (kind->copy_kind == COPY_HOST_TO_DEVICE || kind->copy_kind == COPY_DEVICE_TO_HOST);
+}
+
+static void add_span(struct sums *sums, const struct timeline_kind *kind, double ns)
+{
+	if (kind->work == WORK_KERNEL) {
+		add(&sums->kernels, ns);
+		return;
+	}
+	sums->copied_ns += ns;
+	sums->copied_bytes += (double)kind->bytes;
+}
+
+static void add_spans(struct gathering *g, const struct timeline *t)
 {
 	for (size_t i = 0; i < t->spans.len; i++) {
 		const struct timeline_span *s = &t->spans.data[i];
 		const struct timeline_kind *kind = timeline_kind_of(t, s);
-		for (size_t k = 0; k < g->tracks.len && kind->work == WORK_KERNEL; k++) {
+		if (kind->work != WORK_KERNEL && !is_between_host_and_gpu(kind))
+			continue;
+		for (size_t k = 0; k < g->tracks.len; k++) {
 			struct sums *sums =
 				g->tracks.data[k].pid == kind->pid
 					? evidence_sums_at(g, &g->tracks.data[k], s->start_ns)
 					: NULL;
 			if (sums)
-				add(&sums->kernels, (double)(s->end_ns - s->start_ns));
+				add_span(sums, kind, (double)(s->end_ns - s->start_ns));
 		}
 	}
 }
@@ -216,6 +237,6 @@ void evidence_add_rows(struct gathering *g, const struct row_source *s, const st
 	rows_read(s, ROW_COUNTER, add_counters, g);
 	rows_read(s, ROW_STALL, add_stalls, g);
 	rows_read(s, ROW_DISK_IO, add_disks, g);
-	add_kernels(g, t);
+	add_spans(g, t);
 	free(g->last);
 }

@@ -651,6 +651,76 @@ static void launches_that_run_slower_wait_for_nothing(void **state)
 	is(CAUSE_MEM_BANDWIDTH);
 }
 
+/* Bytes a second over the link of its GPU, to it and from it. */
+static void went_over_link(double to, double usual_to, double from, double usual_from)
+{
+	name_metric(ENTITY_GPU, "pcie_rx_bytes_per_s");
+	name_metric(ENTITY_GPU, "pcie_tx_bytes_per_s");
+	counts((uint32_t)tables.metrics.len - 2, to, usual_to);
+	counts((uint32_t)tables.metrics.len - 1, from, usual_from);
+}
+
+/* The driver makes copies of pageable memory on the CPU: they seem to run slower alike. One of the
+ * runtime's has one of the driver's within, whose time counts once. */
+static void copies_wait_for_a_shared_link(void **state)
+{
+	(void)state;
+	part(BLAME_SPREAD, VIA_ITSELF, 1000, 0);
+	name_probe(PROBES, "cuda", "cuMemcpyHtoDAsync_v2", "copy_htod");
+	called(COPY, 100, 100, 1600, 800);
+	called(PROBES, 100, 100, 1580, 790);
+	for (size_t i = 0; i < e.calls.len; i++)
+		e.calls.data[i].outer_n = e.calls.data[i].usual_outer_n = 100;
+	e.calls.data[0].own_ns = 20 * MS;
+	e.calls.data[0].usual_own_ns = 10 * MS;
+	e.calls.data[1].own_ns = 1580 * MS;
+	e.calls.data[1].usual_own_ns = 790 * MS;
+	counts(OTHERS, 1, 0);
+	went_over_link(50e9, 20e9, 45e9, 1e9);
+	evidence_full_queue(&e, NULL, 0);
+	assert_int_equal(e.blame.parts.data[0].owner.kind, BLAME_GPU);
+	assert_true(fabs(e.blame.parts.data[0].ns - 800 * MS) < 1);
+	is(CAUSE_PCIE);
+}
+
+/* Its own copies are slower because of the host's memory: less goes over the link, not more. Nor is
+ * it known without that counter, nor does little matter. */
+static void copies_over_a_link_of_its_own(void **state)
+{
+	(void)state;
+	part(BLAME_SPREAD, VIA_ITSELF, 1000, 0);
+	called(COPY, 100, 100, 1600, 800);
+	evidence_full_queue(&e, NULL, 0);
+	is(CAUSE_MEM_BANDWIDTH);
+	went_over_link(14e9, 20e9, 1e9, 1e9);
+	evidence_full_queue(&e, NULL, 0);
+	is(CAUSE_MEM_BANDWIDTH);
+	e.counters.len -= 2;
+	counts((uint32_t)tables.metrics.len - 2, 4e8, 1e8);
+	counts((uint32_t)tables.metrics.len - 1, 4e8, 1e8);
+	evidence_full_queue(&e, NULL, 0);
+	is(CAUSE_MEM_BANDWIDTH);
+}
+
+/* By the GPU's own spans, as many bytes as usual, which are waited for; another process is there,
+ * but kernels take as long as ever. */
+static void spans_of_copies_wait_for_a_shared_link(void **state)
+{
+	(void)state;
+	part(BLAME_GPU_WORKS, VIA_ITSELF, 900, 0);
+	part(BLAME_RUNS, VIA_ITSELF, 100, 0);
+	e.copied_bytes = 2e9;
+	e.copied_ns = 1800 * MS;
+	e.usual_copied_bytes = 1e9;
+	e.usual_copied_ns = 400 * MS;
+	e.kernels_n = e.usual_kernels_n = 100;
+	e.kernels_ns = e.usual_kernels_ns = 500 * MS;
+	counts(OTHERS, 1, 0);
+	went_over_link(50e9, 20e9, 45e9, 1e9);
+	struct cause_found f = is(CAUSE_PCIE);
+	assert_true(fabs(f.explained_ns - 1000 * MS) < 1);
+}
+
 /* Named is who is there alone, or who came as it began; not who went before, was there all the time
  * among several, is on another GPU or of the job. */
 static void who_else_is_on_its_gpu(void **state)
@@ -820,6 +890,9 @@ int main(void)
 		T(what_did_not_grow_is_no_evidence),
 		T(launches_wait_for_room_in_the_queue),
 		T(what_is_no_full_queue),
+		T(copies_wait_for_a_shared_link),
+		T(copies_over_a_link_of_its_own),
+		T(spans_of_copies_wait_for_a_shared_link),
 		T(steps_wait_for_room_as_well),
 		T(launches_that_run_slower_wait_for_nothing),
 		T(who_else_is_on_its_gpu),
