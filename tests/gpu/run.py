@@ -644,6 +644,12 @@ def _(t):
     t.results.note(file=figures)
 
 
+@check("owners", "gpu", "root")
+def _(t):
+    path = os.path.join(HERE, "owners_check.py")
+    tap(t, run([t.args.python, path, t.args.eacgm], 240, good=(0, 1))[0])
+
+
 # ---- main ----
 
 def run_check(host, name, needs, fn):
