@@ -72,6 +72,34 @@ static void say_place(char *to, size_t size, const struct advice_place *at)
 			 at->function);
 }
 
+static uint64_t less(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* What is saved where the host waits for the GPU no more: it launches on while the GPU works, so
+ * that the loop takes as long as the longer of the two, the host's own work or the GPU's. By that a
+ * wait saves what it took, as far as the GPU's gaps go: behind it the host has to get ahead again,
+ * and launches that are late meanwhile are no reason of their own. 0: GPUs hardly run dry for it.
+ */
+static uint64_t without_syncs(const struct account_state *s)
+{
+	const struct account_device *d;
+	uint64_t n, dry_ns = in_gaps(s, &d, GAP_SYNC, &n), late_ns = in_gaps(s, &d, GAP_LAUNCH, &n);
+	if (!is_large(s, (double)dry_ns, GAPS_LEAST))
+		return 0;
+	uint64_t waits_ns = account_subject(&s->account)->ns[ACCOUNT_GPU];
+	uint64_t ns = less(less(waits_ns, dry_ns + late_ns), d->idle_ns);
+	return ns > dry_ns ? ns : dry_ns;
+}
+
+/* What is left of gaps when nothing waits any more. */
+static uint64_t late_launches(const struct account_state *s, uint64_t late_ns, uint64_t idle_ns)
+{
+	uint64_t saved_ns = without_syncs(s);
+	return less(late_ns, idle_ns > saved_ns ? idle_ns - saved_ns : 0);
+}
+
 /* The device never waits for a launch then. */
 uint64_t account_launch_finding(const struct account_state *s, const struct account_thread *th,
 				struct account_finding *ret)
@@ -80,7 +108,8 @@ uint64_t account_launch_finding(const struct account_state *s, const struct acco
 	char time[HUMAN_BYTES], count[HUMAN_BYTES];
 	uint64_t n, ns = in_gaps(s, &d, GAP_LAUNCH, &n);
 	(void)th;
-	if (!is_large(s, (double)ns, GAPS_LEAST))
+	uint64_t saving_ns = d ? late_launches(s, ns, d->idle_ns) : 0;
+	if (!is_large(s, (double)saving_ns, GAPS_LEAST))
 		return 0;
 	snprintf(ret->text, FINDING_BYTES,
 		 "GPU %d of process %u had nothing to do for %s (%.0f %% of %s), in %s gaps, "
@@ -90,13 +119,12 @@ uint64_t account_launch_finding(const struct account_state *s, const struct acco
 		 account_percent(ns, account_subject(&s->account)->wall_ns), account_whose(s),
 		 human_count(count, n));
 	ret->at_most = true;
-	account_saves(s, ret, (double)ns, true);
+	account_saves(s, ret, (double)saving_ns, true);
 	snprintf(ret->remedy, REMEDY_BYTES,
 		 "launch less (torch.compile, CUDA graphs) or more at once (a larger batch)");
 	return ns;
 }
 
-/* The host launches on without waiting then, and the device never runs dry for it. */
 uint64_t account_sync_finding(const struct account_state *s, const struct account_thread *th,
 			      struct account_finding *ret)
 {
@@ -117,7 +145,7 @@ uint64_t account_sync_finding(const struct account_state *s, const struct accoun
 		 account_percent(ns, account_subject(&s->account)->wall_ns), account_whose(s),
 		 human_count(count, n), where);
 	ret->at_most = true;
-	account_saves(s, ret, (double)ns, true);
+	account_saves(s, ret, (double)without_syncs(s), true);
 	snprintf(ret->remedy, REMEDY_BYTES,
 		 "read values of the GPU (.item(), .cpu(), print) less often, and steps later");
 	return ns;

@@ -179,6 +179,26 @@ static void a_host_that_waits_for_each_kernel(void **state)
 	json_decref(list);
 }
 
+/* It waits 6 ms for a kernel. Behind that two more of 1 ms are late by 1 ms each: without the wait
+ * they would have been there in time. */
+static void a_host_that_has_to_get_ahead_again(void **state)
+{
+	(void)state;
+	create();
+	samples_at(40);
+	for (uint64_t i = 0; i < 99; i++) {
+		uint64_t at = 1000 + 10000 * i;
+		launch("add", at, at + 10, at + 6010);
+		GPU_CALL(w, 0, GS_SYNC, (at + 20) * 1000, 6080 * 1000, STREAM);
+		launch("mul", at + 7000, at + 7010, at + 8000);
+		launch("mul", at + 9000, at + 9010, at + 9990);
+	}
+	json_t *list = advice();
+	saves_about(list, "sync", 99 * 2);
+	assert_null(of_kind(list, "launch"));
+	json_decref(list);
+}
+
 /* Ten copies of 10 ms between kernels. */
 static void copies_that_nothing_runs_beside(void **state)
 {
@@ -392,6 +412,7 @@ int main(void)
 		T(a_host_that_launches_too_slowly),
 		T(a_host_that_launches_ahead),
 		T(a_host_that_waits_for_each_kernel),
+		T(a_host_that_has_to_get_ahead_again),
 		T(copies_that_nothing_runs_beside),
 		T(collectives_that_nothing_runs_beside),
 		T(memory_that_is_given_back_each_step),
