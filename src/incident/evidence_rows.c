@@ -8,7 +8,7 @@
 #include "incident/evidence_impl.h"
 
 /* Counters of what was since the value before, not of the moment. */
-enum since_last { OF_MOMENT, TOTAL_SO_FAR, MEAN_SINCE };
+enum since_last { OF_MOMENT, TOTAL_SO_FAR, MEAN_SINCE, MEAN_SINCE_LAST };
 struct last_value {
 	enum since_last kind;
 	double value; /* NaN: none came yet */
@@ -44,6 +44,14 @@ static void add_calls(void *ctx, const struct visited_rows *rows)
 	}
 }
 
+/* While a process comes to a GPU its driver may not answer for seconds. */
+static enum since_last of_gpu(const char *name)
+{
+	return !strcmp(name, "pcie_rx_bytes_per_s") || !strcmp(name, "pcie_tx_bytes_per_s")
+		       ? MEAN_SINCE_LAST
+		       : OF_MOMENT;
+}
+
 static enum since_last since_last_of(const char *name)
 {
 	static const char *const totals[] = {"net_sent_bytes", "net_received_bytes",
@@ -62,8 +70,11 @@ static void find_since_last(struct gathering *g)
 	for (size_t i = 0; i < g->t->metrics.len; i++) {
 		const struct m_metric *m = &g->t->metrics.data[i];
 		g->last[i].value = NAN;
+		const char *name = strtab_get(&g->t->strings, m->name, NULL);
 		if (m->kind == ENTITY_PROCESS || m->kind == ENTITY_INTERFACE)
-			g->last[i].kind = since_last_of(strtab_get(&g->t->strings, m->name, NULL));
+			g->last[i].kind = since_last_of(name);
+		else if (m->kind == ENTITY_GPU)
+			g->last[i].kind = of_gpu(name);
 	}
 }
 
@@ -97,7 +108,7 @@ static double value_since(const struct last_value *last, const struct m_counter 
 		return c->value >= last->value ? (c->value - last->value) * 1e9 /
 							 (double)(c->time_ns - last->time_ns)
 					       : NAN;
-	if (c->time_ns - last->time_ns > usual)
+	if (last->kind == MEAN_SINCE && c->time_ns - last->time_ns > usual)
 		ret->from_ns = c->time_ns - usual;
 	return c->value;
 }

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/entity.h"
 #include "incident/evidence.h"
 #include "recording/recording.h"
 #include "made_file.h"
@@ -120,6 +121,45 @@ static void what_is_waited_for_is_not_its_own(void **state)
 	rec_close(reader);
 }
 
+static double slow_mean(const struct evidence *e, uint32_t metric)
+{
+	for (size_t i = 0; i < e->counters.len; i++)
+		if (e->counters.data[i].metric == metric)
+			return e->counters.data[i].mean;
+	return NAN;
+}
+
+/* What went over a GPU's link since the value before: the driver did not answer for a while, and
+ * the slow time, 200 to 400 ms, has no value of its own. */
+static void a_rate_is_of_the_time_since_the_value_before(void **state)
+{
+	(void)state;
+	struct evidence e;
+	struct rec_reader *reader;
+	create();
+	uint32_t p = probe("step", "");
+	call(p, rec_add_thread(w, &(struct m_thread){JOB, JOB, 0}), 0, 400000);
+	uint32_t rate = rec_add_metric(
+		w, &(struct m_metric){.kind = ENTITY_GPU,
+				      .instance = -1,
+				      .name = (uint32_t)rec_string_z(w, "pcie_rx_bytes_per_s")});
+	uint32_t clock = rec_add_metric(
+		w, &(struct m_metric){.kind = ENTITY_GPU,
+				      .instance = -1,
+				      .name = (uint32_t)rec_string_z(w, "sm_clock_mhz")});
+	const uint64_t at_ms[] = {50, 100, 150, 2200};
+	const double rates[] = {1e9, 1e9, 1e9, 50e9};
+	for (size_t i = 0; i < 4; i++) {
+		rec_put_counter(w, &(struct m_counter){at_ms[i] * MS, rate, rates[i]});
+		rec_put_counter(w, &(struct m_counter){at_ms[i] * MS, clock, rates[i]});
+	}
+	evidence_of(&e, &reader);
+	assert_true(fabs(slow_mean(&e, rate) - 50e9) < 1);
+	assert_true(isnan(slow_mean(&e, clock))); /* that of a moment is of no other */
+	evidence_free(&e);
+	rec_close(reader);
+}
+
 static uint32_t line(uint32_t parent, const char *function, const char *file, uint32_t number)
 {
 	uint32_t frame =
@@ -219,6 +259,7 @@ static void garbage_has_the_line_that_makes_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_rate_is_of_the_time_since_the_value_before),
 		cmocka_unit_test(what_is_waited_for_is_not_its_own),
 		cmocka_unit_test(a_checkpoint_has_the_line_that_writes_it),
 		cmocka_unit_test(garbage_has_the_line_that_makes_it),
