@@ -81,6 +81,10 @@ static bool make(const struct report *r, void *state)
 	const struct account_thread *th = account_main(&s->account);
 	account_users_make(&s->users, r->tables, th ? th->pid : 0);
 	account_advise(s);
+	if (s->loop.steps)
+		slow_stretches_find(
+			&s->slow, &s->loop.process->steps.data[s->loop.steps->first + s->loop.slow],
+			s->loop.count);
 	return s->account.threads.len;
 }
 
@@ -90,6 +94,7 @@ static void end(void *state)
 	account_free(&s->account);
 	account_idle_free(&s->devices);
 	account_users_free(&s->users);
+	slow_stretches_free(&s->slow);
 	vec_free(&s->groups);
 	vec_free(&s->left);
 	free(s);
@@ -419,6 +424,8 @@ static json_t *finding_json(const struct account_finding *f)
 		json_object_set_new(o, "waits_at", line_json(&f->at->waits));
 	if (f->at && f->at->holds.ns)
 		json_object_set_new(o, "holder_at", line_json(&f->at->holds));
+	if (f->slow)
+		json_object_set_new(o, "slow_steps", account_slow_steps_json(f->slow));
 	return o;
 }
 

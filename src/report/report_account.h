@@ -7,6 +7,7 @@
 #include "analyze/advice.h"
 #include "analyze/gpu_gaps.h"
 #include "analyze/gpu_transfers.h"
+#include "analyze/slow_stretches.h"
 #include "analyze/steps.h"
 #include "report/report_json.h"
 #include "report/report_page.h"
@@ -37,8 +38,9 @@ struct account_finding {
 	bool leads;		  /* it is as good as the largest row's */
 	const char *name;	  /* for programs: "lock" */
 	char text[FINDING_BYTES];
-	const struct account_peers *by; /* who is to blame, as far as it is known; or NULL */
-	const struct account_lock *at;	/* where in the code; or NULL */
+	const struct account_peers *by;	   /* who is to blame, as far as it is known; or NULL */
+	const struct account_lock *at;	   /* where in the code; or NULL */
+	const struct slow_stretches *slow; /* when; or NULL */
 	/* What to do, and what that is predicted to save; "" and 0: nothing is known that helps. */
 	char remedy[REMEDY_BYTES];
 	uint64_t saving_ns;
@@ -65,6 +67,7 @@ struct account_loop {
 struct account_state {
 	struct account account;
 	struct account_loop loop;
+	struct slow_stretches slow; /* of that */
 	struct account_devices devices;
 	struct account_users users;
 	struct advice advice;
@@ -138,6 +141,10 @@ uint64_t account_start_finding(const struct account_state *s, const struct accou
 			       struct account_finding *ret);
 uint64_t account_lock_finding(const struct account_state *s, const struct account_thread *th,
 			      struct account_finding *ret);
+uint64_t account_slow_steps_finding(const struct account_state *s, const struct account_thread *th,
+				    struct account_finding *ret);
+/* What in JSON that finding has beside its sentence: when steps were slow. */
+json_t *account_slow_steps_json(const struct slow_stretches *slow);
 
 /* What is most of the table, but for eacgm's own. */
 enum account_owner account_largest(const uint64_t ns[static ACCOUNT_OWNERS]);

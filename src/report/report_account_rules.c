@@ -296,6 +296,7 @@ static const struct {
 	rule_fn *look;
 	enum account_owner owner;
 } rules[] = {
+	{"slow_steps", account_slow_steps_finding, ACCOUNT_OWNERS},
 	{"load", account_load_finding, ACCOUNT_DATA},
 	{"making", account_making_finding, ACCOUNT_OWNERS},
 	{"reads", account_reads_finding, ACCOUNT_OWNERS},
@@ -343,8 +344,9 @@ static bool tells_row(const struct account_state *s, const struct account_findin
 	return f->leads || f->owner == account_largest(account_subject(&s->account)->ns);
 }
 
-/* What comes first: a run that hardly has a loop; what would save something; the largest row; what
- * is large; what is not of the program's loop, or not of the program. */
+/* What comes first: a run that hardly has a loop; what would save something, and what steps lost
+ * that were slow for a time; the largest row; what is large; what is not of the program's loop, or
+ * not of the program. */
 static int class_of(const struct account_state *s, const struct account_finding *f)
 {
 	bool of_start = !strcmp(f->name, "compile") && s->account.has_loop && !f->saving_ns &&
@@ -353,7 +355,7 @@ static int class_of(const struct account_state *s, const struct account_finding 
 		return account_loop_is_small(s) ? 0 : 4;
 	if (f->owner == ACCOUNT_HELD)
 		return 5;
-	if (f->saving_ns)
+	if (f->saving_ns || f->slow)
 		return 1;
 	return tells_row(s, f) ? 2 : 3;
 }

@@ -1,11 +1,100 @@
-/* report_account_steps.c - what stands out of a loop's steps: what they wait for until they have a
- * batch, and what passed before them. */
+/* report_account_steps.c - what stands out of a loop's steps: when they were slow, what they wait
+ * for until they have a batch, and what passed before them. */
+#include <string.h>
+
 #include "base/human.h"
 #include "report/report_account.h"
 #include "report/report_section.h"
 
 #define START_LEAST 10 /* one part in so many of the run */
 #define HELD_LEAST  20 /* likewise, of what passed before the loop */
+#define SLOW_LEAST  50 /* likewise, of the loop: less is not worth a line */
+#define PATH_MOST   200
+
+/* So much of a loop diagnose needs before a stretch to judge it without a model. */
+#define JUDGED_AFTER_NS 60000000000ULL
+
+/* ---- slow for a time ---- */
+
+static const struct slow_stretch *costliest(const struct slow_stretches *slow)
+{
+	const struct slow_stretch *ret = &slow->list.data[0];
+	for (size_t i = 1; i < slow->list.len; i++)
+		if (slow->list.data[i].lost_ns > ret->lost_ns)
+			ret = &slow->list.data[i];
+	return ret;
+}
+
+/* "from 20.9 s to 26.3 s", of the recording */
+static void say_when(struct buf *to, const struct account_state *s, const struct slow_stretch *at)
+{
+	uint64_t start_ns = report_number(s->r->tables, "start_monotonic_ns");
+	char from[HUMAN_BYTES], until[HUMAN_BYTES];
+	buf_printf(to, "from %s to %s", human_ns(from, at->from_ns - start_ns),
+		   human_ns(until, at->to_ns - start_ns));
+}
+
+/* Who says why. A recording that has no minute before it cannot be judged by itself. */
+static void say_why(struct buf *to, const struct account_state *s, const struct slow_stretch *at)
+{
+	const struct account_loop *l = &s->loop;
+	const struct steps_step *first = &l->process->steps.data[l->steps->first];
+	bool by_itself = at->from_ns - first->start_ns >= JUDGED_AFTER_NS;
+	buf_printf(to, "; `eacgm diagnose %s%s` says why",
+		   s->r->path && strlen(s->r->path) <= PATH_MOST ? s->r->path : "FILE",
+		   by_itself ? "" : " -m MODEL");
+	if (!by_itself)
+		buf_printf(to, ", by a MODEL that `eacgm learn` makes of a run without it");
+}
+
+/* They took as long as the others then. */
+uint64_t account_slow_steps_finding(const struct account_state *s, const struct account_thread *th,
+				    struct account_finding *ret)
+{
+	static const char *const kinds[STEPS_KINDS] = STEPS_KIND_NAMES;
+	const struct slow_stretches *slow = &s->slow;
+	const struct account_loop *l = &s->loop;
+	char n[HUMAN_BYTES], all[HUMAN_BYTES], took[HUMAN_BYTES], usual[HUMAN_BYTES];
+	struct buf text = {0};
+	(void)th;
+	if (!slow->list.len || slow->lost_ns * SLOW_LEAST < l->mean_ns * l->count)
+		return 0;
+	const struct slow_stretch *at = costliest(slow);
+	ret->slow = slow;
+	buf_printf(&text, "%s of its %s %s steps were slow, ", human_count(n, slow->slow),
+		   human_count(all, l->count), kinds[l->steps->kind]);
+	if (slow->list.len > 1)
+		buf_printf(&text, "in %zu stretches, of which the one that cost most is ",
+			   slow->list.len);
+	say_when(&text, s, at);
+	buf_printf(&text, ": %s instead of %s in the median, ",
+		   human_ns(took, (uint64_t)slow->slow_ns),
+		   human_ns(usual, (uint64_t)slow->usual_ns));
+	buf_printf(&text, "%s lost in all", human_ns(took, (uint64_t)slow->lost_ns));
+	say_why(&text, s, at);
+	buf_printf(&text, ".");
+	account_finding_put(ret, &text);
+	return (uint64_t)slow->lost_ns;
+}
+
+json_t *account_slow_steps_json(const struct slow_stretches *slow)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < slow->list.len; i++) {
+		const struct slow_stretch *at = &slow->list.data[i];
+		json_array_append_new(list,
+				      json_pack("{s:o,s:o,s:i,s:i,s:o}", "start_ns",
+						report_number_json(at->from_ns), "end_ns",
+						report_number_json(at->to_ns), "steps",
+						(int)at->steps, "slow", (int)at->slow, "lost_ns",
+						report_number_json((uint64_t)at->lost_ns)));
+	}
+	return json_pack("{s:i,s:o,s:o,s:o}", "count", (int)slow->slow, "median_ns",
+			 report_number_json((uint64_t)slow->slow_ns), "usual_ns",
+			 report_number_json((uint64_t)slow->usual_ns), "stretches", list);
+}
+
+/* ---- batches ---- */
 
 /* A loop whose steps spend a fifth of their time or more until they have their batch; NULL. */
 const struct account_loop *account_slow_to_load(const struct account_state *s)
