@@ -1,6 +1,6 @@
 /* blame_waits.c - what waits were for that the kernel does not tell: the interpreter's lock, by who
- * took it meanwhile; the network, by nobody who ended them; and which of them are one, in slices.
- */
+ * took it meanwhile; the network, by nobody who ended them; and which of them are one, in slices or
+ * cut by a stop. */
 #include <stdlib.h>
 
 #include "analyze/blame_impl.h"
@@ -17,12 +17,65 @@ static bool for_lock(const struct blame_wait *w)
 	return w->reason == WAIT_FUTEX || w->reason == WAIT_GIL;
 }
 
+/* A signal that stops a process ends each wait of its threads, by whoever sent it or by the thread
+ * that heard of it first. Once it goes on the thread waits again for the same.
+ *
+ * Whether that happened to a wait; *ret_on: the wait in which it goes on, or NULL. */
+static bool is_cut(const struct blame_world *w, size_t at, const struct blame_wait **ret_on)
+{
+	const struct blame_wait *a = &w->waits.data[at];
+	uint64_t end_ns = a->end_ns;
+	bool stopped = false;
+	*ret_on = NULL;
+	if (a->reason == WAIT_STOPPED || a->reason == WAIT_PREEMPTED)
+		return false;
+	for (size_t i = at + 1; i < w->waits.len; i++) {
+		const struct blame_wait *m = &w->waits.data[i];
+		if (m->thread != a->thread || m->start_ns > end_ns + SLICE_APART_NS)
+			break;
+		if (m->reason != WAIT_STOPPED && m->reason != WAIT_PREEMPTED) {
+			*ret_on = stopped && m->reason == a->reason ? m : NULL;
+			break;
+		}
+		stopped |= m->reason == WAIT_STOPPED;
+		end_ns = m->end_ns;
+	}
+	return stopped;
+}
+
+/* A wait that a stop cut, and that does not go on since what it was for had come before the thread
+ * ran again, was ended by whoever ended the thread's last wait of that kind. */
+static void end_cut(struct blame_world *w)
+{
+	const struct blame_wait *last[WAIT_REASONS] = {0}, *on;
+	for (size_t i = 0; i < w->waits.len; i++) {
+		struct blame_wait *m = &w->waits.data[i];
+		if (i && m[-1].thread != m->thread)
+			memset(last, 0, sizeof(last));
+		if (m->reason >= WAIT_REASONS)
+			continue;
+		const struct blame_wait *before = last[m->reason];
+		if (m->waker == UINT32_MAX && before && is_cut(w, i, &on)) {
+			m->waker = before->waker;
+			m->for_gil = before->for_gil;
+		}
+		if (m->waker != UINT32_MAX)
+			last[m->reason] = m;
+	}
+}
+
 /* A wait for a lock that a timer ended, and that goes on in the next one, was ended by whoever
- * ended that. */
+ * ended that; so was one that a stop cut, for whatever it was. */
 static void join_slices(struct blame_world *w, const bool *python)
 {
+	const struct blame_wait *on;
 	for (size_t i = w->waits.len; i-- > 1;) {
 		struct blame_wait *a = &w->waits.data[i - 1], *b = &w->waits.data[i];
+		if (is_cut(w, i - 1, &on) && on && on->waker != UINT32_MAX) {
+			a->waker = on->waker;
+			a->for_gil = on->for_gil;
+			continue;
+		}
 		if (a->thread != b->thread || a->waker != UINT32_MAX || b->waker == UINT32_MAX ||
 		    !for_lock(a) || !for_lock(b) || !python[a->thread] || !python[b->waker] ||
 		    b->start_ns - a->end_ns > SLICE_APART_NS)
@@ -86,7 +139,7 @@ static void join_polls(struct blame_world *w)
 		struct blame_wait *m = &w->waits.data[i];
 		if (next && next->thread != m->thread)
 			next = NULL;
-		if (m->reason == WAIT_PREEMPTED) {
+		if (m->reason == WAIT_PREEMPTED || m->reason == WAIT_STOPPED) {
 			preempted_ns += m->end_ns - m->start_ns;
 			continue;
 		}
@@ -194,6 +247,7 @@ void blame_waits_know(struct blame_world *w)
 	find_gil(w, python);
 	join_slices(w, python);
 	join_polls(w);
+	end_cut(w);
 	find_network(w);
 	list_python(w, python);
 	find_holders(w, python);

@@ -448,6 +448,124 @@ static void who_held_the_lock(void **state)
 	done(&b);
 }
 
+#define STOPPER 55
+
+/* A thread of the job is stopped by a signal of another process's. */
+static void stopped(uint32_t thread, uint64_t from_ms, uint64_t to_ms)
+{
+	rec_put_wait(w, &(struct m_wait){.start_ns = from_ms * MS,
+					 .end_ns = to_ms * MS,
+					 .thread = thread,
+					 .syscall = 202,
+					 .waker_pid = STOPPER,
+					 .waker_tid = STOPPER,
+					 .rival_pid = STOPPER,
+					 .rival = (uint32_t)rec_string_z(w, "kill"),
+					 .reason = WAIT_STOPPED});
+}
+
+static bool has_part(const struct blame *b, enum blame_kind kind)
+{
+	for (size_t i = 0; i < b->parts.len; i++)
+		if (b->parts.data[i].owner.kind == kind)
+			return true;
+	return false;
+}
+
+/* Thread 0 waits for what thread 1 computes, and both are stopped for 60 ms of 100. */
+static void is_stopped_and_waits_for_the_other(uint64_t runs_ms)
+{
+	struct blame b = blame_it();
+	const struct blame_part *p = part(&b, BLAME_STOPPED, VIA_ITSELF);
+	is_about(p->ns, 60, 0.01);
+	assert_int_equal(p->owner.pid, STOPPER);
+	p = part(&b, BLAME_RUNS, VIA_LOCK);
+	is_about(p->ns, (double)runs_ms, 0.01);
+	assert_int_equal(p->owner.thread, 1);
+	assert_false(has_part(&b, BLAME_LOCK));
+	assert_false(has_part(&b, BLAME_POLL));
+	assert_false(has_part(&b, BLAME_NETWORK));
+	done(&b);
+}
+
+static void create_stopped(void)
+{
+	create();
+	uint32_t computes = native(0, "computes", "libjob.so");
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+	samples(1, 300, 320, computes);
+	stopped(0, 320, 380);
+	stopped(1, 320, 380);
+	samples(1, 380, 400, computes);
+}
+
+/* The stop ends the wait, by whoever sent the signal or the thread that heard of it first; who ends
+ * it once it goes on ends all of it. */
+static void a_stop_cuts_a_wait(void **state)
+{
+	static const uint32_t by[] = {STOPPER, 0, 7};
+	(void)state;
+	for (size_t i = 0; i < sizeof(by) / sizeof(by[0]); i++) {
+		create_stopped();
+		wait(0, WAIT_FUTEX, 300, 320, by[i]);
+		wait(0, WAIT_FUTEX, 380, 400, 9);
+		is_stopped_and_waits_for_the_other(40);
+	}
+}
+
+static void a_stop_cuts_a_wait_for_events_in_slices(void **state)
+{
+	(void)state;
+	create_stopped();
+	wait(0, WAIT_POLL, 300, 310, 0);
+	wait(0, WAIT_POLL, 310, 320, STOPPER);
+	wait(0, WAIT_POLL, 380, 390, 0);
+	wait(0, WAIT_POLL, 390, 400, 9);
+	put_counter_of(w, 1, "pid 7", "net_sent_bytes", 1);
+	is_stopped_and_waits_for_the_other(40);
+}
+
+/* What it waited for had come before it ran again: by whom is taken from its wait before. */
+static void a_wait_that_a_stop_ended(void **state)
+{
+	(void)state;
+	create_stopped();
+	wait(0, WAIT_FUTEX, 110, 120, 9);
+	wait(0, WAIT_FUTEX, 300, 320, STOPPER);
+	samples(0, 380, 400, line("forward", 10));
+	is_stopped_and_waits_for_the_other(20);
+}
+
+/* Nobody is known who ever ended such a wait of the thread's: it stays a lock. */
+static void a_wait_that_a_stop_ended_for_nobody(void **state)
+{
+	(void)state;
+	create_stopped();
+	wait(1, WAIT_FUTEX, 110, 120, JOB);
+	wait(0, WAIT_FUTEX, 300, 320, STOPPER);
+	samples(0, 380, 400, line("forward", 10));
+	struct blame b = blame_it();
+	is_about(part(&b, BLAME_LOCK, VIA_ITSELF)->ns, 20, 0.01);
+	is_about(part(&b, BLAME_STOPPED, VIA_ITSELF)->ns, 60, 0.01);
+	done(&b);
+}
+
+/* Another wait than that of before the stop has nothing to do with it, nor has one a while later.
+ */
+static void a_wait_after_a_stop_may_be_another(void **state)
+{
+	(void)state;
+	create_stopped();
+	wait(0, WAIT_FUTEX, 300, 320, STOPPER);
+	samples(0, 380, 385, line("forward", 10));
+	wait(0, WAIT_FUTEX, 385, 400, 9);
+	struct blame b = blame_it();
+	is_about(part(&b, BLAME_LOCK, VIA_ITSELF)->ns, 20, 0.01);
+	is_about(part(&b, BLAME_RUNS, VIA_LOCK)->ns, 15, 0.01);
+	done(&b);
+}
+
 /* What the kernel did while the thread had its CPU, or slept for it. */
 static void what_the_kernel_took(void **state)
 {
@@ -1060,6 +1178,11 @@ int main(void)
 		T(threads_of_a_pool_are_one),
 		T(few_threads_are_no_pool),
 		T(who_held_the_lock),
+		T(a_stop_cuts_a_wait),
+		T(a_stop_cuts_a_wait_for_events_in_slices),
+		T(a_wait_that_a_stop_ended),
+		T(a_wait_that_a_stop_ended_for_nobody),
+		T(a_wait_after_a_stop_may_be_another),
 		T(what_was_absorbed),
 		T(what_the_kernel_took),
 		T(samples_in_interrupts_count),
