@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
 
 import models
@@ -36,32 +37,56 @@ while time.monotonic() < end and not os.path.exists(sys.argv[-1]):
         m(x).sum().backward()
         o.step()
 """
+# Likewise, but what a step is of is made by another thread, outside of Python: the one that makes the
+# steps waits for that on a condition most of the time.
+WAITING_JOB = """
+import hashlib, os, sys, threading, time, torch
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+torch.set_num_threads(1)
+x = torch.randn(64, 256)
+m = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1))
+o = torch.optim.SGD(m.parameters(), lr=1e-3)
+wanted, made = threading.Semaphore(0), threading.Semaphore(0)
+def makes():
+    while wanted.acquire():
+        hashlib.pbkdf2_hmac("sha256", b"batch", b"salt", 60000)
+        made.release()
+threading.Thread(target=makes, daemon=True).start()
+end = time.monotonic() + float(sys.argv[1])
+print("began", flush=True)
+while time.monotonic() < end and not os.path.exists(sys.argv[-1]):
+    wanted.release()
+    made.acquire()
+    o.zero_grad()
+    m(x).sum().backward()
+    o.step()
+"""
 HOG = "import os\nos.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\nwhile True: pass"
 
 
-kept = []  # the model, as bytes, from when on and for how long jobs are slow: it is the same for all
+kept = {}  # of a job: its model, as bytes, from when on and for how long runs are slow
 
 
-def learned(t):
+def learned(t, job=JOB):
     """Sets t.slow_from_s and t.slow_s; returns the model's path."""
-    if not kept:
+    if job not in kept:
         # what other tests take of the machine meanwhile is no fault
         model, from_s, slow_s = models.learned(
-            t, lambda: t.record([PYTHON, "-c", JOB, str(SECONDS)], *OPTIONS, expected_out="began\n"),
+            t, lambda: t.record([PYTHON, "-c", job, str(SECONDS)], *OPTIONS, expected_out="began\n"),
             "--without", "cleaning")
         with open(model, "rb") as f:
-            kept.extend([f.read(), max(from_s, SLOW_FROM_LEAST_S), max(slow_s, SLOW_LEAST_S)])
+            kept[job] = [f.read(), max(from_s, SLOW_FROM_LEAST_S), max(slow_s, SLOW_LEAST_S)]
     model = t.path("job.model")
     with open(model, "wb") as f:
-        f.write(kept[0])
-    _, t.slow_from_s, t.slow_s = kept
+        f.write(kept[job][0])
+    _, t.slow_from_s, t.slow_s = kept[job]
     return model
 
 
-def recorded(t, disturb):
+def recorded(t, disturb, job=JOB):
     """A run that is disturbed for a while; when, on CLOCK_MONOTONIC."""
     out = t.path("run.eacgm")
-    p = t.start([EACGM, "record", "-o", out, *OPTIONS, "--", PYTHON, "-c", JOB,
+    p = t.start([EACGM, "record", "-o", out, *OPTIONS, "--", PYTHON, "-c", job,
                  str(t.slow_from_s + t.slow_s + 3)],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     expect(p.stdout.readline() == "began\n", "the job said nothing")
@@ -144,16 +169,40 @@ def packets(t, _job):
     return undo
 
 
-def stops(_t, recorder):
-    """The job, which is the recorder's child that runs Python."""
+def job_of(recorder):
+    """The recorder's child that runs Python."""
     with open("/proc/%d/task/%d/children" % (recorder.pid, recorder.pid), encoding="ascii") as f:
         children = [int(word) for word in f.read().split()]
     for pid in children:
         with open("/proc/%d/cmdline" % pid, "rb") as f:
             if b"sched_setaffinity" in f.read():
-                os.kill(pid, signal.SIGSTOP)
-                return lambda: os.kill(pid, signal.SIGCONT)
+                return pid
     raise AssertionError("the recorder has no child that is the job")
+
+
+def stops(_t, recorder):
+    pid = job_of(recorder)
+    os.kill(pid, signal.SIGSTOP)
+    return lambda: os.kill(pid, signal.SIGCONT)
+
+
+def stops_and_goes(_t, recorder):
+    """For a half of each 300 ms."""
+    pid, over = job_of(recorder), threading.Event()
+
+    def act():
+        while not over.is_set():
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(0.15)
+            os.kill(pid, signal.SIGCONT)
+            over.wait(0.15)
+    acts = threading.Thread(target=act)
+    acts.start()
+
+    def undo():
+        over.set()
+        acts.join()
+    return undo
 
 
 def diagnosed(t, path, model):
@@ -299,6 +348,27 @@ def stopped(t):
            json.dumps(i["culprit"]))
     expect(i["cost_ns"] > 0.7 * (was[1] - was[0]), i["cost_ns"])
     check_sums(said)
+
+
+@test("a job that is stopped again and again while it waits for a thread of its own did not wait for "
+      "a lock", 240)
+def stopped_while_it_waits(t):
+    needs_torch()
+    model = learned(t, WAITING_JOB)
+    path, was = recorded(t, stops_and_goes, WAITING_JOB)
+    said = diagnosed(t, path, model)
+    i = incident_in(said, was)
+    expect(i["cause"] == "stopped" and i["culprit"]["pid"] == os.getpid(), json.dumps(i)[:3000])
+    check_sums(said)
+    steps = [s for s in said["steps"] if s["start_ns"] >= was[0] and s["end_ns"] <= was[1]]
+    expect(len(steps) >= 5, "%d slow steps" % len(steps))
+
+    def of(words):  # whoever had it
+        return sum(p["ns"] for s in steps for p in s["blame"] if words in p["owner"])
+    stop, lock = of("stopped by"), of("waited for a lock")
+    expect(stop > 0.3 * (was[1] - was[0]), "stopped for %d of %r" % (stop, was))
+    expect(lock < 0.02 * stop, "%d for locks, stopped for %d: %s" % (
+        lock, stop, json.dumps(steps[:3])[:3000]))
 
 
 if __name__ == "__main__":
