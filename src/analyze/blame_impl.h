@@ -13,6 +13,7 @@ struct blame_wait {
 	uint8_t reason;
 	bool writes;	 /* to a disk */
 	bool for_gil;	 /* it is taken to be for the interpreter's lock */
+	bool restarted;	 /* it goes on after a signal: restart_syscall(2) */
 	bool by_unknown; /* somebody ended it of whom nothing is recorded */
 };
 
@@ -76,6 +77,10 @@ uint32_t blame_frame_of_stack(const struct rec_tables *t, uint32_t stack);
 bool blame_is_save(const struct rec_tables *t, uint32_t function, uint32_t in_file);
 /* What samples of a stack have in common; the rest is 0. */
 struct blame_sample blame_sample_of_stack(const struct rec_tables *t, uint32_t stack);
+/* blame_waits.c: of waits that a stop cut nobody is who ended them, but for another process; to be
+ * called first. */
+void blame_waits_cut(struct blame_world *w);
+
 /* blame_waits.c: looks at all waits, by what ran meanwhile: to be called when waits and samples are
  * in their order and found by thread. */
 void blame_waits_know(struct blame_world *w);

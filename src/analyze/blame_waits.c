@@ -17,65 +17,98 @@ static bool for_lock(const struct blame_wait *w)
 	return w->reason == WAIT_FUTEX || w->reason == WAIT_GIL;
 }
 
+/* ---- stops ---- */
+
 /* A signal that stops a process ends each wait of its threads, by whoever sent it or by the thread
- * that heard of it first. Once it goes on the thread waits again for the same.
- *
- * Whether that happened to a wait; *ret_on: the wait in which it goes on, or NULL. */
-static bool is_cut(const struct blame_world *w, size_t at, const struct blame_wait **ret_on)
+ * that heard of it first. Once it goes on a thread waits again for the same, unless that has come.
+ */
+struct cut {
+	const struct blame_wait *stop; /* NULL: none cut the wait */
+	struct blame_wait *on;	       /* in which it goes on, or NULL */
+};
+
+/* Waits in the GPU's driver are told by their stacks, which not each has. */
+static bool goes_on_in(const struct blame_wait *a, const struct blame_wait *b)
+{
+	return b->restarted || a->reason == b->reason ||
+	       (b->reason == WAIT_GPU && (a->reason == WAIT_FUTEX || a->reason == WAIT_POLL));
+}
+
+static struct cut cut_of(const struct blame_world *w, size_t at)
 {
 	const struct blame_wait *a = &w->waits.data[at];
 	uint64_t end_ns = a->end_ns;
-	bool stopped = false;
-	*ret_on = NULL;
+	struct cut ret = {0};
 	if (a->reason == WAIT_STOPPED || a->reason == WAIT_PREEMPTED)
-		return false;
+		return ret;
 	for (size_t i = at + 1; i < w->waits.len; i++) {
-		const struct blame_wait *m = &w->waits.data[i];
+		struct blame_wait *m = &w->waits.data[i];
 		if (m->thread != a->thread || m->start_ns > end_ns + SLICE_APART_NS)
 			break;
-		if (m->reason != WAIT_STOPPED && m->reason != WAIT_PREEMPTED) {
-			*ret_on = stopped && m->reason == a->reason ? m : NULL;
+		if (m->reason == WAIT_STOPPED) {
+			ret.stop = ret.stop ? ret.stop : m;
+		} else if (m->reason != WAIT_PREEMPTED) {
+			ret.on = ret.stop && goes_on_in(a, m) ? m : NULL;
 			break;
 		}
-		stopped |= m->reason == WAIT_STOPPED;
 		end_ns = m->end_ns;
 	}
-	return stopped;
+	return ret;
 }
 
-/* A wait that a stop cut, and that does not go on since what it was for had come before the thread
- * ran again, was ended by whoever ended the thread's last wait of that kind. */
-static void end_cut(struct blame_world *w)
+void blame_waits_cut(struct blame_world *w)
 {
-	const struct blame_wait *last[WAIT_REASONS] = {0}, *on;
+	const struct m_thread *threads = w->t->threads.data;
 	for (size_t i = 0; i < w->waits.len; i++) {
 		struct blame_wait *m = &w->waits.data[i];
-		if (i && m[-1].thread != m->thread)
-			memset(last, 0, sizeof(last));
-		if (m->reason >= WAIT_REASONS)
+		bool by_child =
+			m->waker != UINT32_MAX && threads[m->waker].pid != threads[m->thread].pid;
+		if (by_child || !cut_of(w, i).stop)
 			continue;
-		const struct blame_wait *before = last[m->reason];
-		if (m->waker == UINT32_MAX && before && is_cut(w, i, &on)) {
-			m->waker = before->waker;
-			m->for_gil = before->for_gil;
-		}
-		if (m->waker != UINT32_MAX)
-			last[m->reason] = m;
+		m->waker = UINT32_MAX;
+		m->by_unknown = false;
 	}
 }
 
+static bool is_for_somebody(uint8_t reason)
+{
+	return reason == WAIT_FUTEX || reason == WAIT_GIL || reason == WAIT_POLL ||
+	       reason == WAIT_PIPE || reason == WAIT_NETWORK || reason == WAIT_CHILD;
+}
+
+/* Whoever ends the wait in which it goes on ended it. Where it does not go on nobody knows who
+ * would have: it is the stop's. The job waits so much less for what it usually waits for then, and
+ * that is taken off again (`absorbed` of blame.h). */
+static void join_stops(struct blame_world *w)
+{
+	for (size_t i = w->waits.len; i-- > 0;) {
+		struct blame_wait *a = &w->waits.data[i];
+		const struct cut cut = cut_of(w, i);
+		if (!cut.stop || a->waker != UINT32_MAX)
+			continue;
+		if (cut.on) {
+			if (cut.on->restarted)
+				cut.on->reason = a->reason;
+			a->reason = cut.on->reason;
+			a->waker = cut.on->waker;
+			a->for_gil = cut.on->for_gil;
+		} else if (is_for_somebody(a->reason)) {
+			a->reason = WAIT_STOPPED;
+			a->rival_pid = cut.stop->rival_pid;
+			a->rival = cut.stop->rival;
+			a->woken_ns = a->end_ns;
+		}
+	}
+}
+
+/* ---- slices ---- */
+
 /* A wait for a lock that a timer ended, and that goes on in the next one, was ended by whoever
- * ended that; so was one that a stop cut, for whatever it was. */
+ * ended that. */
 static void join_slices(struct blame_world *w, const bool *python)
 {
-	const struct blame_wait *on;
 	for (size_t i = w->waits.len; i-- > 1;) {
 		struct blame_wait *a = &w->waits.data[i - 1], *b = &w->waits.data[i];
-		if (is_cut(w, i - 1, &on) && on && on->waker != UINT32_MAX) {
-			a->waker = on->waker;
-			a->for_gil = on->for_gil;
-			continue;
-		}
 		if (a->thread != b->thread || a->waker != UINT32_MAX || b->waker == UINT32_MAX ||
 		    !for_lock(a) || !for_lock(b) || !python[a->thread] || !python[b->waker] ||
 		    b->start_ns - a->end_ns > SLICE_APART_NS)
@@ -139,7 +172,7 @@ static void join_polls(struct blame_world *w)
 		struct blame_wait *m = &w->waits.data[i];
 		if (next && next->thread != m->thread)
 			next = NULL;
-		if (m->reason == WAIT_PREEMPTED || m->reason == WAIT_STOPPED) {
+		if (m->reason == WAIT_PREEMPTED) {
 			preempted_ns += m->end_ns - m->start_ns;
 			continue;
 		}
@@ -245,9 +278,13 @@ void blame_waits_know(struct blame_world *w)
 {
 	bool *python = python_threads(w);
 	find_gil(w, python);
-	join_slices(w, python);
-	join_polls(w);
-	end_cut(w);
+	for (int behind = 1; behind >= 0;
+	     behind--) { /* what goes on behind stops, and before them */
+		join_slices(w, python);
+		join_polls(w);
+		if (behind)
+			join_stops(w);
+	}
 	find_network(w);
 	list_python(w, python);
 	find_holders(w, python);

@@ -40,6 +40,8 @@ struct loading {
 
 /* ---- waits ---- */
 
+#define RESTARTS 219 /* of x86-64: restart_syscall(2), in which a wait goes on */
+
 /* System calls of x86-64 that write, or wait for what was written (wire/waits.h has their names).
  */
 static bool is_write(int32_t syscall)
@@ -67,6 +69,7 @@ static void add_waits(void *ctx, const struct visited_rows *rows)
 			.end_ns = m->end_ns,
 			.thread = m->thread,
 			.waker = known ? (uint32_t)waker : UINT32_MAX,
+			.restarted = m->syscall == RESTARTS,
 			.by_unknown = m->waker_pid && !known,
 			.rival_pid = m->rival_pid,
 			.rival = m->rival,
@@ -403,6 +406,7 @@ struct blame_world *blame_world_new(const struct row_source *s, const struct tim
 	free(l.facts);
 	if (w->waits.len)
 		qsort(w->waits.data, w->waits.len, sizeof(*w->waits.data), by_thread);
+	blame_waits_cut(w);
 	if (w->samples.len)
 		qsort(w->samples.data, w->samples.len, sizeof(*w->samples.data),
 		      by_thread_and_time);

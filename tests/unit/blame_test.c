@@ -473,14 +473,14 @@ static bool has_part(const struct blame *b, enum blame_kind kind)
 }
 
 /* Thread 0 waits for what thread 1 computes, and both are stopped for 60 ms of 100. */
-static void is_stopped_and_waits_for_the_other(uint64_t runs_ms)
+static void is_stopped_and_waits_for_the_other(double stopped_ms, double runs_ms)
 {
 	struct blame b = blame_it();
 	const struct blame_part *p = part(&b, BLAME_STOPPED, VIA_ITSELF);
-	is_about(p->ns, 60, 0.01);
+	is_about(p->ns, stopped_ms, 0.01);
 	assert_int_equal(p->owner.pid, STOPPER);
 	p = part(&b, BLAME_RUNS, VIA_LOCK);
-	is_about(p->ns, (double)runs_ms, 0.01);
+	is_about(p->ns, runs_ms, 0.01);
 	assert_int_equal(p->owner.thread, 1);
 	assert_false(has_part(&b, BLAME_LOCK));
 	assert_false(has_part(&b, BLAME_POLL));
@@ -510,7 +510,7 @@ static void a_stop_cuts_a_wait(void **state)
 		create_stopped();
 		wait(0, WAIT_FUTEX, 300, 320, by[i]);
 		wait(0, WAIT_FUTEX, 380, 400, 9);
-		is_stopped_and_waits_for_the_other(40);
+		is_stopped_and_waits_for_the_other(60, 40);
 	}
 }
 
@@ -523,36 +523,55 @@ static void a_stop_cuts_a_wait_for_events_in_slices(void **state)
 	wait(0, WAIT_POLL, 380, 390, 0);
 	wait(0, WAIT_POLL, 390, 400, 9);
 	put_counter_of(w, 1, "pid 7", "net_sent_bytes", 1);
-	is_stopped_and_waits_for_the_other(40);
+	is_stopped_and_waits_for_the_other(60, 40);
 }
 
-/* What it waited for had come before it ran again: by whom is taken from its wait before. */
+/* A wait with an end goes on in another system call. */
+static void a_stop_cuts_a_wait_with_an_end(void **state)
+{
+	(void)state;
+	create_stopped();
+	wait(0, WAIT_FUTEX, 300, 320, STOPPER);
+	rec_put_wait(w, &(struct m_wait){.start_ns = 380 * MS,
+					 .end_ns = 400 * MS,
+					 .syscall = 219,
+					 .waker_pid = JOB,
+					 .waker_tid = 9,
+					 .reason = WAIT_OTHER});
+	is_stopped_and_waits_for_the_other(60, 40);
+}
+
+/* What it waited for had come before it ran again: nobody knows by whom. */
 static void a_wait_that_a_stop_ended(void **state)
 {
 	(void)state;
 	create_stopped();
-	wait(0, WAIT_FUTEX, 110, 120, 9);
-	wait(0, WAIT_FUTEX, 300, 320, STOPPER);
-	samples(0, 380, 400, line("forward", 10));
-	is_stopped_and_waits_for_the_other(20);
+	wait(0, WAIT_FUTEX, 300, 310, 0);
+	wait(0, WAIT_FUTEX, 310, 320, 7);
+	uint32_t forward = line("forward", 10);
+	samples(0, 380, 400, forward);
+	struct blame b = blame_it();
+	const struct blame_part *p = part(&b, BLAME_STOPPED, VIA_ITSELF);
+	assert_true(p->ns >= 69.9 * MS);
+	assert_int_equal(p->owner.pid, STOPPER);
+	done(&b);
 }
 
-/* Nobody is known who ever ended such a wait of the thread's: it stays a lock. */
-static void a_wait_that_a_stop_ended_for_nobody(void **state)
+/* Of a wait that a child ended that is known: it was no stop. */
+static void a_child_ended_the_wait_before_the_stop(void **state)
 {
 	(void)state;
 	create_stopped();
-	wait(1, WAIT_FUTEX, 110, 120, JOB);
-	wait(0, WAIT_FUTEX, 300, 320, STOPPER);
+	wait(0, WAIT_POLL, 300, 320, 8);
+	wait(2, WAIT_DISK, 290, 320, 0);
 	samples(0, 380, 400, line("forward", 10));
 	struct blame b = blame_it();
-	is_about(part(&b, BLAME_LOCK, VIA_ITSELF)->ns, 20, 0.01);
+	is_about(part(&b, BLAME_DISK, VIA_DATA)->ns, 20, 0.01);
 	is_about(part(&b, BLAME_STOPPED, VIA_ITSELF)->ns, 60, 0.01);
 	done(&b);
 }
 
-/* Another wait than that of before the stop has nothing to do with it, nor has one a while later.
- */
+/* A wait a while after a stop may be another: it says nothing of who ended that before it. */
 static void a_wait_after_a_stop_may_be_another(void **state)
 {
 	(void)state;
@@ -560,10 +579,7 @@ static void a_wait_after_a_stop_may_be_another(void **state)
 	wait(0, WAIT_FUTEX, 300, 320, STOPPER);
 	samples(0, 380, 385, line("forward", 10));
 	wait(0, WAIT_FUTEX, 385, 400, 9);
-	struct blame b = blame_it();
-	is_about(part(&b, BLAME_LOCK, VIA_ITSELF)->ns, 20, 0.01);
-	is_about(part(&b, BLAME_RUNS, VIA_LOCK)->ns, 15, 0.01);
-	done(&b);
+	is_stopped_and_waits_for_the_other(80, 15);
 }
 
 /* What the kernel did while the thread had its CPU, or slept for it. */
@@ -1181,7 +1197,8 @@ int main(void)
 		T(a_stop_cuts_a_wait),
 		T(a_stop_cuts_a_wait_for_events_in_slices),
 		T(a_wait_that_a_stop_ended),
-		T(a_wait_that_a_stop_ended_for_nobody),
+		T(a_stop_cuts_a_wait_with_an_end),
+		T(a_child_ended_the_wait_before_the_stop),
 		T(a_wait_after_a_stop_may_be_another),
 		T(what_was_absorbed),
 		T(what_the_kernel_took),
