@@ -40,8 +40,8 @@ ALSO = {"slow_reads": ("disk",)}
 FIRST = ("data_loader", "python_gil", "straggler")
 LAST = re.compile("(?<!waited for the GPU), which ")  # what the GPU did is no clause of its own
 OWNERS = {"cpu_contention": ("could run, but ",), "cpu_throttle": ("could run, but ",),
-          "interrupts": ("ran all its code slower alike",), "stopped": ("was stopped",),
-          "mem_bandwidth": ("ran all its code slower alike",), "disk": ("waited for the disk",),
+          "interrupts": ("ran all its code more slowly",), "stopped": ("was stopped",),
+          "mem_bandwidth": ("ran all its code more slowly",), "disk": ("waited for the disk",),
           "memory_reclaim": ("got pages of memory", "waited for pages", "read files into"),
           "data_loader": ("waited for data of",), "python_gc": ("collected garbage",),
           "python_gil": ("waited for Python's",), "network": ("waited for the network",),

@@ -83,7 +83,7 @@ static const struct cause_text texts[CAUSE_COUNT] = {
 	[CAUSE_MEMORY_RECLAIM] = {"memory was short: pages were taken back and read again",
 				  "Raise the memory limit, use less of it, or end what else fills "
 				  "the host's memory."},
-	[CAUSE_MEM_BANDWIDTH] = {"all code ran slower alike: memory bandwidth, a shared core or a "
+	[CAUSE_MEM_BANDWIDTH] = {"all code ran more slowly: memory bandwidth, a shared core or a "
 				 "lower clock",
 				 "See what else ran on the host's cores and memory at that time."},
 	[CAUSE_DISK] = {"the disk was slow",
@@ -152,10 +152,10 @@ static const struct cause_text texts[CAUSE_COUNT] = {
 			     "Look at what that function is given (shapes, types, layout, threads) "
 			     "and at what its library does: it is called as often as usual, and "
 			     "each call takes longer."},
-	[CAUSE_NUMA] = {"all code ran slower alike, with memory of another NUMA node",
+	[CAUSE_NUMA] = {"all code ran more slowly, with memory of another NUMA node",
 			"Keep the job and its memory on one node: numactl --cpunodebind=N "
 			"--membind=N, of a job with a GPU the node that the GPU is on."},
-	[CAUSE_OTHER_WORK] = {"other work than usual, which may be no fault",
+	[CAUSE_OTHER_WORK] = {"other work than usual, perhaps on purpose",
 			      "Nothing, if this phase is meant: learn from a recording that has it "
 			      "as well."},
 };
@@ -199,7 +199,7 @@ static const char *kind_words(uint8_t kind)
 {
 	static const char *const words[BLAME_KINDS] = {
 		[BLAME_RUNS] = "ran",
-		[BLAME_SPREAD] = "ran all its code slower alike",
+		[BLAME_SPREAD] = "ran all its code more slowly (no line stands out)",
 		[BLAME_COLLECTS] = "collected garbage",
 		[BLAME_COMPILES] = "compiled code",
 		[BLAME_SAVES] = "wrote a checkpoint",

@@ -6,7 +6,7 @@
 static const char *const words[] = {
 	[CHANGE_SAVES] = "a checkpoint is saved",
 	[CHANGE_SIZES] = "calls have sizes that were not learned: another batch, or other lengths",
-	[CHANGE_WORK] = "work of another kind: another phase, or another job in the process",
+	[CHANGE_WORK] = "another phase than was learned, or another job in the process",
 };
 
 void changes_free(struct changes *all)
@@ -86,7 +86,8 @@ void changes_window(struct changes *all, uint32_t pid, uint64_t start_ns, uint64
 
 const char *change_line(char ret[static CHANGE_LINE_BYTES], const struct change *c)
 {
-	snprintf(ret, CHANGE_LINE_BYTES, "no fault, pid %u: %s", c->pid, c->what);
+	snprintf(ret, CHANGE_LINE_BYTES, "other work, pid %u: %s (by itself no anomaly)", c->pid,
+		 c->what);
 	return ret;
 }
 

@@ -52,7 +52,7 @@ void changes_free(struct changes *all);
 /* What a window of the process is, in order of time. */
 void changes_window(struct changes *all, uint32_t pid, uint64_t start_ns, uint64_t end_ns,
 		    enum change_kind kind, uint32_t regime);
-/* "no fault, pid 4242: a checkpoint is saved" */
+/* "other work, pid 4242: a checkpoint is saved (by itself no anomaly)" */
 #define CHANGE_LINE_BYTES 160
 const char *change_line(char ret[static CHANGE_LINE_BYTES], const struct change *c);
 /* A process that has gone: its number may be another's. */

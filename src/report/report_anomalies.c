@@ -241,14 +241,15 @@ static void print_misfits(const struct page *p, const struct report_anomalies *r
 	}
 }
 
-/* "no fault, at 40.1 s: a checkpoint is saved, 3 times, 4 s in all, pid 4242". */
+/* "other work, from 40.1 s on: a checkpoint is saved, 3 times, pid 4242 (by itself no anomaly)". */
 static void print_changes(const struct page *p, const struct report_anomalies *r)
 {
 	for (size_t i = 0; i < r->found->changes.len; i++) {
 		const struct change *c = &r->found->changes.data[i];
 		fprintf(p->out, "%*s", INDENT / 2, "");
 		page_wrapped(p, INDENT / 2, INDENT,
-			     "no fault, from %.1f s on: %s, %llu time%s, pid %u",
+			     "other work, from %.1f s on: %s, %llu time%s, pid %u (by itself no "
+			     "anomaly)",
 			     (double)(c->start_ns - r->start_ns) / 1e9, c->what,
 			     (unsigned long long)c->times, c->times == 1 ? "" : "s", c->pid);
 	}

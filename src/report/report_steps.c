@@ -202,13 +202,13 @@ static void found_text(const struct page *p, const struct steps_process *process
 	char n[HUMAN_BYTES], mean[HUMAN_BYTES], left_out[80];
 	left_out_text(left_out, sizeof(left_out), process);
 	page_styled(p, BOLD, "steps");
-	page_wrapped(p, 5, 2,
-		     ": %s of %s, %s each on average; found in %s by '%s'; %.0f %% are like the "
-		     "usual one%s",
-		     human_count(n, l->steps), kind_names[l->kind],
-		     human_ns(mean, (uint64_t)l->mean_ns),
-		     process->from_launches ? "launches" : "operators", l->anchor,
-		     100 * l->confidence_ratio, left_out);
+	page_wrapped(
+		p, 5, 2, ": %s of %s, %s each on average; found in %s by '%s'; %.0f %% %s%s",
+		human_count(n, l->steps), kind_names[l->kind], human_ns(mean, (uint64_t)l->mean_ns),
+		process->from_launches ? "launches" : "operators", l->anchor,
+		100 * l->confidence_ratio,
+		process->from_launches ? "launch the usual kernels" : "run the usual operators",
+		left_out);
 }
 
 /* Of fewer operations it is no news that nothing repeats. */
