@@ -55,6 +55,19 @@ static void usual_work_is_none(void **state)
 	assert_int_equal(told_len, 0);
 }
 
+/* It is no anomaly by itself, which is not to say that nothing is wrong. */
+static void in_a_line(void **state)
+{
+	char line[CHANGE_LINE_BYTES];
+	(void)state;
+	windows(2, CHANGE_WORK, 2);
+	assert_int_equal(told_len, 1);
+	assert_string_equal(
+		change_line(line, &told[0]),
+		"other work, pid 1: another phase than was learned, or another job in the "
+		"process (by itself no anomaly)");
+}
+
 static void each_is_told_once(void **state)
 {
 	(void)state;
@@ -113,6 +126,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(usual_work_is_none, begin, end),
+		cmocka_unit_test_setup_teardown(in_a_line, begin, end),
 		cmocka_unit_test_setup_teardown(each_is_told_once, begin, end),
 		cmocka_unit_test_setup_teardown(what_goes_on, begin, end),
 		cmocka_unit_test_setup_teardown(processes_are_apart, begin, end),
