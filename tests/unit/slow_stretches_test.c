@@ -120,10 +120,11 @@ static void two_times_of_slow_steps(void **state)
 	slow_stretches_free(&found);
 }
 
-/* What was quick before makes the spread wide below the usual step alone. */
+/* What was quick before makes the spread wide below the usual step alone: with the slow ones it is
+ * more than half of all. */
 static double quick_then_slow(uint32_t i)
 {
-	return i < 200 ? 66 : i >= 400 && i < 440 ? 175 : 100;
+	return i < 270 ? 66 : i >= 400 && i < 450 ? 175 : 100;
 }
 
 static void a_job_that_was_quicker_before(void **state)
@@ -132,8 +133,32 @@ static void a_job_that_was_quicker_before(void **state)
 	find(quick_then_slow, 0.03);
 	assert_int_equal(found.list.len, 1);
 	assert_int_equal(found.list.data[0].first, 400);
-	assert_int_equal(found.slow, 40);
+	assert_int_equal(found.slow, 50);
 	slow_stretches_free(&found);
+}
+
+/* A checkpoint soon after it is not of it. */
+static double slow_then_pauses(uint32_t i)
+{
+	return i == 350 ? 3000 : slow_for_a_time(i);
+}
+
+static void a_pause_after_slow_steps(void **state)
+{
+	(void)state;
+	find(slow_then_pauses, 0.05);
+	assert_int_equal(found.list.len, 1);
+	assert_int_equal(found.list.data[0].first, 300);
+	assert_int_equal(found.list.data[0].steps, 40);
+	is_about(found.lost_ns, 40 * 100e6);
+	slow_stretches_free(&found);
+}
+
+/* A host that is now busy and now not. */
+static double now_quick_now_slow(uint32_t i)
+{
+	uint64_t random = 1 + i / 15;
+	return 40 + 160 * random_uniform(&random);
 }
 
 static void steady_loops(void **state)
@@ -142,6 +167,7 @@ static void steady_loops(void **state)
 	finds_none(even, 0);
 	finds_none(even, 0.1);
 	finds_none(even, 0.6);
+	finds_none(now_quick_now_slow, 0.05);
 }
 
 static double warms_up(uint32_t i)
@@ -195,9 +221,9 @@ static double slow_in_each_epoch(uint32_t i)
 	return i % 100 >= 40 && i % 100 < 60 ? 200 : 100;
 }
 
-static double mostly_slow(uint32_t i)
+static double slow_for_long(uint32_t i)
 {
-	return i >= 300 ? 200 : 100;
+	return i >= 380 ? 200 : 100;
 }
 
 static void what_a_loop_does_again_and_again(void **state)
@@ -206,7 +232,7 @@ static void what_a_loop_does_again_and_again(void **state)
 	finds_none(two_kinds, 0.05);
 	finds_none(two_kinds_by_blocks, 0.05);
 	finds_none(slow_in_each_epoch, 0.05);
-	finds_none(mostly_slow, 0.05);
+	finds_none(slow_for_long, 0.05);
 }
 
 static double a_little_slower(uint32_t i)
@@ -214,10 +240,15 @@ static double a_little_slower(uint32_t i)
 	return i >= 300 && i < 340 ? 130 : 100;
 }
 
-/* 400 ms. */
+/* Four steps. */
 static double slow_for_a_moment(uint32_t i)
 {
-	return i >= 300 && i < 304 ? 200 : 100;
+	return i >= 300 && i < 304 ? 300 : 100;
+}
+
+static double slow_for_less_than_a_second(uint32_t i)
+{
+	return i >= 300 && i < 325 ? 30 : 10;
 }
 
 static void little(void **state)
@@ -225,6 +256,7 @@ static void little(void **state)
 	(void)state;
 	finds_none(a_little_slower, 0.05);
 	finds_none(slow_for_a_moment, 0.05);
+	finds_none(slow_for_less_than_a_second, 0.05);
 	slow_stretches_find(&found, steps, 0);
 	assert_int_equal(found.list.len, 0);
 	slow_stretches_find(&found, steps, 20);
@@ -400,6 +432,7 @@ int main(void)
 		cmocka_unit_test(slow_steps_with_quick_ones_between),
 		cmocka_unit_test(two_times_of_slow_steps),
 		cmocka_unit_test(a_job_that_was_quicker_before),
+		cmocka_unit_test(a_pause_after_slow_steps),
 		cmocka_unit_test(steady_loops),
 		cmocka_unit_test(the_first_steps_warm_up),
 		cmocka_unit_test(pauses),
