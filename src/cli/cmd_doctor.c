@@ -19,6 +19,7 @@
 #include "collect/registry.h"
 #include "cli/terminal.h"
 #include "probe/plan.h"
+#include "probe/refusal.h"
 #include "probe/tracer.h"
 #include "symbolize/kallsyms.h"
 
@@ -44,6 +45,7 @@ static const char *const verdict_names[] = {"ok", "limited", "missing", "absent"
 
 struct diagnosis {
 	json_t *checks;
+	json_t *refused; /* a BPF program, and what the kernel's verifier said; or NULL */
 	bool can_record;
 };
 
@@ -127,10 +129,35 @@ static void check_cost(struct diagnosis *d, struct tracer *t)
 	add(d, "cost of a traced call", GOOD, text, "");
 }
 
+static void add_refusal(struct diagnosis *d)
+{
+	const struct refusal *r = tracer_refusal();
+	if (!r || d->refused)
+		return;
+	json_t *lines = json_array();
+	for (const char *at = r->lines; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+		char *line = xasprintf("%.*s", (int)strcspn(at, "\n"), at);
+		char *clean = text_clean(line);
+		json_array_append_new(lines, json_string(clean));
+		free(clean);
+		free(line);
+	}
+	d->refused = json_pack("{s:s s:o}", "program", r->program, "verifier", lines);
+}
+
+/* Those of all that record and the agent can be told to do, but stacks: nothing of it is on. */
 static void check_programs(struct diagnosis *d)
 {
 	struct catalog none = {0};
-	struct tracer_options opts = {.catalog = &none, .btf_path = getenv("EACGM_BTF")};
+	struct tracer_options opts = {.catalog = &none,
+				      .btf_path = getenv("EACGM_BTF"),
+				      .counts_waits = true,
+				      .counts_stalls = true,
+				      .disk_io = true,
+				      .sockets = true,
+				      .leaves_out = true,
+				      .counts_hits = true,
+				      .loads_inside = true};
 	struct tracer *t = NULL;
 	struct tracer_stats st;
 	struct err e = {0};
@@ -138,6 +165,7 @@ static void check_programs(struct diagnosis *d)
 		return; /* said above */
 	if (tracer_open(&t, &opts, &e)) {
 		add(d, "BPF programs", BAD, e.msg, "");
+		add_refusal(d);
 		return;
 	}
 	tracer_stats(t, &st);
@@ -158,15 +186,18 @@ static void check_stacks(struct diagnosis *d)
 				      .btf_path = getenv("EACGM_BTF"),
 				      .stacks = true,
 				      .sample_hz = 99,
-				      .waits = true};
+				      .waits = true,
+				      .loads_inside = true};
 	struct tracer *t = NULL;
 	struct err e = {0};
 	if (geteuid())
 		return; /* said above */
-	if (tracer_open(&t, &opts, &e) || tracer_start_sampling(t, &e))
+	if (tracer_open(&t, &opts, &e) || tracer_start_sampling(t, &e)) {
 		add(d, "stacks", LIMITED, e.msg, "record with --profile off");
-	else
+		add_refusal(d);
+	} else {
 		add(d, "stacks", GOOD, "CPU clock, waits, and at calls", "");
+	}
 	char symbol[KERNEL_SYMBOL_TEXT];
 	bool kernel_tells = t && tracer_kernel_symbol(t, 0, symbol, sizeof(symbol));
 	tracer_close(t);
@@ -327,6 +358,16 @@ static void check_software(struct diagnosis *d)
 
 /* ---- output ---- */
 
+static void print_refusal(const json_t *refused)
+{
+	size_t i;
+	json_t *line;
+	printf("\nWhat the kernel's verifier said last of %s:\n",
+	       json_string_value(json_object_get(refused, "program")));
+	json_array_foreach (json_object_get(refused, "verifier"), i, line)
+		printf("  %s\n", json_string_value(line));
+}
+
 static void print_text(const struct diagnosis *d, const json_t *privileges)
 {
 	static const char *const colours[] = {"\033[32m", "\033[33m", "\033[31m", "\033[2m"};
@@ -347,6 +388,8 @@ static void print_text(const struct diagnosis *d, const json_t *privileges)
 		if (remedy[0])
 			printf("%-8s %-30s -> %s\n", "", "", remedy);
 	}
+	if (d->refused)
+		print_refusal(d->refused);
 	doctor_privileges_print(privileges);
 	puts(d->can_record ? "\nThis host can be traced." : "\nThis host cannot be traced yet.");
 }
@@ -366,6 +409,8 @@ static int run(const struct args *a)
 	if (args_has(a, "json")) {
 		json_t *top = json_pack("{s:b s:O s:O}", "can_record", d.can_record, "checks",
 					d.checks, "privileges", privileges);
+		if (d.refused)
+			json_object_set(top, "refused", d.refused);
 		json_out_file(top, stdout, JSON_INDENT(2));
 		putchar('\n');
 		json_decref(top);
@@ -374,6 +419,7 @@ static int run(const struct args *a)
 	}
 	json_decref(privileges);
 	json_decref(d.checks);
+	json_decref(d.refused);
 	return d.can_record ? 0 : 1;
 }
 

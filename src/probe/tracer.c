@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -16,6 +17,7 @@
 #include "probe/definers.h"
 #include "probe/inside_write.h"
 #include "probe/load_programs.h"
+#include "probe/refusal.h"
 #include "probe/sampling.h"
 #include "probe/tracer_impl.h"
 #include "probe/unwind_facts.h"
@@ -42,14 +44,15 @@ static void choose_programs(struct tracer *t, bool can_hold)
 {
 	struct eacgm_bpf *b = t->bpf;
 	bool session = t->method == ATTACH_SESSION;
+	bool inside = t->opts.inside || t->opts.loads_inside;
 	int multi = t->method == ATTACH_SINGLE ? 0 : BPF_UPROBE_MULTI;
 	set_role(b->progs.span_session, session, BPF_UPROBE_SESSION);
 	set_role(b->progs.empty_session, session && t->opts.with_empty, BPF_UPROBE_SESSION);
 	set_role(b->progs.span_enter, !session, multi);
 	set_role(b->progs.span_leave, !session, multi);
 	set_role(b->progs.moment, true, multi);
-	set_role(b->progs.inside_stack, t->opts.inside && t->opts.stacks, multi);
-	set_role(b->progs.inside_text, t->opts.inside, multi);
+	set_role(b->progs.inside_stack, inside && t->opts.stacks, multi);
+	set_role(b->progs.inside_text, inside, multi);
 	set_role(b->progs.pair_begin, true, multi);
 	set_role(b->progs.pair_end, true, multi);
 	set_role(b->progs.unwind_begins, can_hold, multi);
@@ -125,13 +128,24 @@ static void set_configuration(struct tracer *t)
 		b->bss->mode_of_layer[i] = t->opts.mode[i];
 }
 
-/* Keeps libbpf's own messages away from the user: the last one goes into an error. */
+/* Keeps libbpf's own messages away from the user: the last one goes into an error, and which
+ * program the verifier refused. */
 static _Thread_local char last_libbpf_message[256];
+static _Thread_local struct refusal last_refusal;
 static int keep_message(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
-	if (level == LIBBPF_WARN)
-		vsnprintf(last_libbpf_message, sizeof(last_libbpf_message), fmt, ap);
+	char *message = NULL; /* a verifier's log is long */
+	if (level != LIBBPF_WARN || vasprintf(&message, fmt, ap) < 0)
+		return 0;
+	snprintf(last_libbpf_message, sizeof(last_libbpf_message), "%s", message);
+	refusal_read(&last_refusal, message);
+	free(message);
 	return 0;
+}
+
+const struct refusal *tracer_refusal(void)
+{
+	return last_refusal.program[0] ? &last_refusal : NULL;
 }
 
 /* Where the kernel is waited for, and nobody needs it before programs run. */
@@ -182,6 +196,11 @@ static int explain_load_failure(int rc, const char *btf_path, struct err *e)
 	char *newline = strchr(last_libbpf_message, '\n');
 	if (newline)
 		*newline = 0;
+	if (tracer_refusal())
+		return err_set(e, -rc,
+			       "the kernel's verifier refuses the BPF program %s: %s; see 'eacgm "
+			       "doctor'",
+			       last_refusal.program, last_refusal.reason);
 	if (rc == -EPERM || rc == -EACCES)
 		return err_set(e, EPERM,
 			       "loading BPF programs was refused: run as root (CAP_BPF, "
@@ -196,6 +215,12 @@ static int explain_load_failure(int rc, const char *btf_path, struct err *e)
 	return err_set(e, -rc, "cannot load BPF programs: %s; see 'eacgm doctor'", strerror(-rc));
 }
 
+/* Not since its kind is none that may sleep (kernel/bpf/verifier.c, check_attach_btf_id). */
+static bool refused_for_itself(void)
+{
+	return tracer_refusal() && !strstr(last_refusal.reason, "can be sleepable");
+}
+
 static int choose_method(struct tracer *t, struct err *e)
 {
 	t->method = t->opts.method;
@@ -207,6 +232,7 @@ static int choose_method(struct tracer *t, struct err *e)
 
 static int load(struct tracer *t, struct err *e)
 {
+	last_refusal = (struct refusal){0};
 	libbpf_set_print(keep_message);
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
 	if (geteuid() != 0)
@@ -232,17 +258,19 @@ static int load(struct tracer *t, struct err *e)
 		rc = try_load(t, true, false, true);
 	if (!rc)
 		return 0;
-	if (try_load(t, false, false, true)) {
-		rc = try_load(t, true, false, false);
-		return rc ? explain_load_failure(rc, t->opts.btf_path, e) : 0;
-	}
-	if (t->opts.without_guard)
+	bool others_load = !try_load(t, false, false, true);
+	if (others_load && t->opts.without_guard)
 		return 0;
-	return err_set(
-		e, ENOTSUP,
-		"this kernel (before 6.0?) has no sleepable uprobes, so C++ exceptions could "
-		"not pass traced functions and would end the job; --without-guard traces all "
-		"the same");
+	if (others_load)
+		unload(t);
+	rc = try_load(t, true, false, false);
+	if (rc && others_load && !refused_for_itself())
+		return err_set(
+			e, ENOTSUP,
+			"this kernel (before 6.0?) has no sleepable uprobes, so C++ exceptions "
+			"could not pass traced functions and would end the job; --without-guard "
+			"traces all the same");
+	return rc ? explain_load_failure(rc, t->opts.btf_path, e) : 0;
 }
 
 /* ---- what is attached at once ---- */

@@ -43,6 +43,8 @@ struct tracer_events {
 	void *ctx;
 };
 
+struct refusal;
+
 struct tracer_options {
 	const struct catalog *catalog;
 	uint32_t layers;  /* bit per enum layer */
@@ -60,6 +62,8 @@ struct tracer_options {
 	uint32_t patience;    /* tasks are held up to so many times as long as usual; 0 = 1 */
 	bool starts_targets;  /* none has begun yet: at first, what they bring may take longer */
 	bool with_empty;      /* load the empty programs too (bench/) */
+	bool loads_inside;    /* those of calls that are told inside of processes too, though
+			       * `inside` is NULL (doctor) */
 	bool without_guard;   /* go on where exceptions cannot be protected */
 	bool allocators;      /* also allocators above the driver's, call by call */
 	bool callers;	      /* who asks for device memory is told in every mode */
@@ -96,6 +100,10 @@ int tracer_start_readers(struct parser_host **ret, const struct tracer_options *
 /* Loads everything; nothing is attached but forks, execs and exits. Fails with a
  * sentence that says what is missing (root, BTF, kernel feature). */
 int tracer_open(struct tracer **ret, const struct tracer_options *opts, struct err *e);
+
+/* What the kernel's verifier said of the program for which this thread's last tracer_open failed;
+ * NULL: none was refused. */
+const struct refusal *tracer_refusal(void);
 
 /* Who answers opts.others, until tracer_close (where opts.readers: until those end). */
 struct parser_service tracer_others(const struct tracer *t);
