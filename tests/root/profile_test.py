@@ -162,7 +162,7 @@ def _(t):
     stolen = stolen_ns() - stolen
     made = {}
     for line in rec.ran.out.splitlines():
-        name, ns, waits = line.split()
+        name, ns, waits = line.split()[:3]
         made[name] = int(ns), int(waits)
     reasons, wakers = reasons_by_thread(t, rec.path)
     for name, (ns, waits) in made.items():

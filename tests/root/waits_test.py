@@ -99,12 +99,10 @@ def _(t):
     rec = t.record([target("wait_reasons"), t.dir], "--profile", "off", "--layers", "user")
     stolen = stolen_ns() - stolen
     rows = lines(t, rec.path)
-    main_pid = next(row["pid"] for row in rows if row["type"] == "wait_total" and
-                    row["comm"] == "wait_reasons")
     for line in rec.ran.out.splitlines():
-        name, ns, waits = line.split()
-        ns, waits = int(ns), int(waits)
-        seen = totals_of(rows, comm=name, pid=main_pid)
+        name, ns, waits, tid = line.split()
+        ns, waits, tid = int(ns), int(waits), int(tid)
+        seen = totals_of(rows, tid=tid)  # where it waited before it had its name it has none
         expect(name in seen, "%s: only %r" % (name, sorted(seen)))
         preempted = waited_ns(seen["preempted"]) if "preempted" in seen else 0
         whole = sum(waited_ns(total) for total in seen.values())
@@ -112,9 +110,11 @@ def _(t):
         print("# %s: %.2f ms waited in %d waits, seen %.2f in %d" % (
             name, ns / 1e6, waits, waited_ns(seen[name]) / 1e6, seen[name]["count"]))
         expect(abs(whole - ns) <= slack_ns + preempted + stolen, "%s: %r of %d" % (name, seen, ns))
-        # Before its first such wait it may have to wait for a lock: of memory, of the other thread.
-        locks = waited_ns(seen["futex"]) if "futex" in seen and name != "futex" else 0
-        expect(waited_ns(seen[name]) >= ns - slack_ns - preempted - locks - stolen,
+        # Before its first such wait it may have to wait for a lock: of memory, of the other thread;
+        # and for a page of its program or stack.
+        others = sum(waited_ns(seen[other]) for other in ("futex", "page_fault")
+                     if other in seen and name != other)
+        expect(waited_ns(seen[name]) >= ns - slack_ns - preempted - others - stolen,
                "%s: %r of %d" % (name, seen, ns))
         expect(waited_ns(seen[name]) <= ns + slack_ns, "%s: %r of %d" % (name, seen, ns))
 
@@ -136,9 +136,11 @@ def _(t):
         span = max(total["until_ns"] for total in totals) - totals[0]["since_ns"]
         expect(sum(waited_ns(total) for total in totals) <= span, "%d ns: %r" % (span, totals))
         for total in totals:
-            # sums begin anew with the program that it executes; rows are of the thread
+            # Sums begin anew with the program that it executes; rows are of the thread. Where the
+            # recording ends while a thread does, its sums are those of before.
             rows = [row for row in in_rows[pid, tid, total["reason"]]
-                    if row["start_ns"] >= total["since_ns"]]
+                    if row["start_ns"] >= total["since_ns"] and
+                    row["start_ns"] + row["duration_ns"] <= total["until_ns"]]
             long_ns = sum(row["duration_ns"] for row in rows)
             expect(long_ns <= waited_ns(total), "rows have %d: %r, %r" % (long_ns, total, rows))
             expect(not total["left_out"], "rows were left out: %r" % total)

@@ -3,8 +3,8 @@
  *   wait_reasons FOLDER
  *
  * FOLDER is on a real disk. Each waiting thread is named after its reason, with a thread "wk-..."
- * that wakes it. At the end a line for each: "REASON WAITED_NS", the time that the thread did not
- * run in its waits: the clock's minus its CPU time. */
+ * that wakes it. At the end a line for each: "REASON WAITED_NS WAITS TID". WAITED_NS is the time
+ * that the thread did not run in its waits: the clock's minus its CPU time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -38,6 +38,7 @@ struct waiter {
 	int turn;
 	uint64_t waited_ns;
 	long waits; /* times that it gave its CPU up */
+	pid_t tid;
 	pthread_t thread, waker;
 };
 
@@ -214,6 +215,7 @@ static void *run_waiter(void *arg)
 	struct rusage usage;
 	getrusage(RUSAGE_THREAD, &usage);
 	w->waits = usage.ru_nvcsw;
+	w->tid = gettid();
 	return NULL;
 }
 
@@ -280,7 +282,8 @@ int main(int argc, char **argv)
 		pthread_join(w->thread, NULL);
 		if (w->wake)
 			pthread_join(w->waker, NULL);
-		printf("%s %lu %ld\n", w->name, (unsigned long)w->waited_ns, w->waits);
+		printf("%s %lu %ld %d\n", w->name, (unsigned long)w->waited_ns, w->waits,
+		       (int)w->tid);
 	}
 	return 0;
 }
