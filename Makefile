@@ -15,6 +15,8 @@ TRACED_PACKAGES = python3-greenlet python3-h2 python3-protobuf python3-torch
 PROTO_RELEASE = forky
 PROTO_PACKAGES = python3-opentelemetry-proto golang-github-google-pprof-dev golang-github-kubernetes-cri-api-dev \
 	golang-github-kubernetes-kubelet-dev golang-github-gogo-protobuf-dev libprotobuf-dev
+# What boots another kernel, emulated.
+KERNELS_PACKAGES = qemu-system-x86 busybox-static cpio
 # What opens the pages; one that is there, of whatever source, does as well (tests/browser/chromium.py).
 BROWSER = $(or $(shell command -v chromium || command -v chromium-browser || command -v google-chrome || \
 	command -v google-chrome-stable),none)
@@ -50,6 +52,11 @@ setup-test: setup-traced
 	@[ $(BROWSER) != none ] || { echo "installing: chromium" && $(APT) update -q && \
 		$(APT) install -y -q --no-install-recommends chromium; } || \
 		echo "there is no package chromium to be had: tests that open pages skip"
+	@dpkg-query -W -f='$${Status}\n' $(KERNELS_PACKAGES) 2>/dev/null | grep -c 'ok installed' | \
+		grep -q -x $(words $(KERNELS_PACKAGES)) || \
+		{ echo "installing: $(KERNELS_PACKAGES)" && $(APT) update -q && \
+		$(APT) install -y -q --no-install-recommends $(KERNELS_PACKAGES); } || \
+		echo "there is no emulator to be had: the test that boots Debian's kernel skips"
 	@[ -x $(BUILD)/prometheus/usr/bin/prometheus ] || sh tools/unpack.sh $(BUILD)/prometheus prometheus
 	@[ -d $(BUILD)/protos ] || sh tools/unpack.sh -s $(PROTO_RELEASE) $(BUILD)/protos $(PROTO_PACKAGES)
 
@@ -109,7 +116,7 @@ sanitize: setup-test
 	$(SUDO) env PATH="$$PATH:/usr/sbin" python3 tests/run.py $(BUILD)-asan
 
 setup-kernels: setup
-	$(call install,qemu-system-x86 busybox-static cpio)
+	$(call install,$(KERNELS_PACKAGES))
 
 test-kernels: setup-kernels
 	$(MAKE) all

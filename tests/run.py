@@ -12,7 +12,8 @@ What waits nearly all the time (WAITS) has a lane of its own beside these. Those
 one, and nothing beside them: what is usual is learned there, and a neighbour would be a part of it.
 Beside those of SERVED_FIRST runs what needs no tracing, while a CPU is idle. Tests that trace live
 processes share the machine with whatever else its host runs: they wait for conditions, never for
-times, and a failure is a failure.
+times, and a failure is a failure. One test boots another kernel, emulated (tests/kernels): it has
+minutes to do so, and gets out of the way of what traces.
 
 usage: run.py BUILD [PART OF A NAME...]; with names, one at a time. What a test printed is in
 BUILD/test-logs.
@@ -55,7 +56,7 @@ LONG = ("watch_test.py", "inside_test.py", "agent_test.py", "faults_test.py",
         "record_detect_test.py", "agent_push_test.py", "hostile_test.py", "torch_test.py", "gpu_nccl_test.py",
         "agent_api_test.py", "privileges_test.py", "deb_test.py", "inside_attach_test.py", "leave_test.py", "counts_test.py",
         "failures_test.py", "gpu_attach_test.py", "crafted_cli_test.py",
-        "pace_alarms_test", "score_test.py", "campaign.py", "detector_test")
+        "load_test.sh", "pace_alarms_test", "score_test.py", "campaign.py", "detector_test")
 
 Outcome = collections.namedtuple("Outcome", "passed failed skipped lines")
 
@@ -200,6 +201,8 @@ def tests_of(build):
     fuzz = [(p.stem, [str(build / "tests" / p.stem),
                       str(ROOT / "tests/fuzz/corpus" / p.stem.removesuffix("_fuzz"))])
             for p in sorted((ROOT / "tests/fuzz").glob("*_fuzz.c"))]
+    kernels = "tests/kernels/load_test.sh"
+    scripts.append((kernels, ["/bin/sh", str(ROOT / kernels), str(build)]))
     campaign = "tests/fuzz/campaign.py"
     scripts.append((campaign, ["/usr/bin/python3", str(ROOT / campaign), "--test"]))
     return scripts + units + fuzz

@@ -4,8 +4,9 @@
 #   tests/kernels/run.sh [BUILD [TEST...]]
 #
 # Environment: EACGM_KERNEL (a vmlinuz in place of Debian's), EACGM_KERNELS_LIMIT_S (time
-# limit, 1500), EACGM_KERNELS_ACCEL (tcg; kvm where it works, it often does not inside
-# another virtual machine). Ends with "N passed, N failed, N skipped"; status 1 when something failed.
+# limit, 1500), EACGM_KERNELS_TITLE (only tests that have it in their title), EACGM_KERNELS_ACCEL
+# (tcg; kvm where it works, it often does not inside another virtual machine). Prints TAP, and ends
+# with "N passed, N failed, N skipped"; status 1 when something failed.
 set -eu
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -16,7 +17,7 @@ limit_s=${EACGM_KERNELS_LIMIT_S:-1500}
 slow=6 # emulated: the time limits of the tests are stretched by this
 
 skip() {
-	echo "ok 1 - root tests on another kernel # SKIP $1"
+	echo "1..0 # SKIP $1"
 	echo "0 passed, 0 failed, 1 skipped"
 	exit 0
 }
@@ -89,18 +90,23 @@ add_python() {
 
 pack_guest() {
 	guest=$work/guest
-	mkdir -p "$guest"/bin "$guest"/proc "$guest"/sys "$guest"/dev "$guest"/tmp "$guest"/root \
+	mkdir -p "$guest"/usr/bin "$guest"/proc "$guest"/sys "$guest"/dev "$guest"/tmp "$guest"/root \
 		"$guest"/etc "$guest"/lib64 "$guest"/eacgm/build/tests/root "$guest"/eacgm/tests
+	ln -s usr/bin "$guest/bin"
 	cp "$busybox" "$guest/bin/busybox"
-	ln -s busybox "$guest/bin/sh"
 	cp "$root/tests/kernels/guest_init" "$guest/init"
 	chmod 755 "$guest/init"
 	printf 'root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n' >"$guest/etc/passwd"
-	printf 'TESTS="%s"\nEACGM_TEST_SLOW=%s\n' "$tests" "$slow" >"$guest/guest.conf"
+	printf "TESTS='%s'\nTITLE='%s'\nEACGM_TEST_SLOW=%s\n" "$tests" "${EACGM_KERNELS_TITLE:-}" \
+		"$slow" >"$guest/guest.conf"
 	add_python
-	for program in setpriv unshare mount umount; do
-		path=$(command -v $program || true)
-		[ -z "$path" ] || add_program "$path"
+	# busybox has no nice, and its shell runs other programs of its own without executing them
+	for program in sh ls nice sleep taskset setpriv unshare mount umount; do
+		[ ! -x /usr/bin/$program ] || add_program /usr/bin/$program
+	done
+	for i in $(seq 300); do # tests list these
+		mkdir -p "$guest/usr/share/doc/$i"
+		: >"$guest/usr/share/doc/$i/copyright"
 	done
 	add_program "$build/eacgm"
 	mv "$guest$build/eacgm" "$guest/eacgm/build/eacgm"
@@ -117,8 +123,11 @@ pack_guest() {
 
 # Shows the tests' lines as they come: a guest takes minutes.
 boot() {
+	truncate -s 1G "$work/disk" # empty: as large as what is written
 	timeout -k 5 "$limit_s" qemu-system-x86_64 -accel "${EACGM_KERNELS_ACCEL:-tcg}" -kernel "$kernel" \
 		-initrd "$work/initrd.gz" -append "console=ttyS0 panic=-1 quiet" -display none \
+		-drive "file=$work/disk,format=raw,if=none,id=disk,cache=unsafe" \
+		-device nvme,serial=disk,drive=disk \
 		-serial "file:$work/console" -monitor none -no-reboot -m 2G -smp 2 \
 		-nic none </dev/null >"$work/qemu.log" 2>&1 &
 	qemu_pid=$!
