@@ -1,12 +1,19 @@
 #!/usr/bin/env python3
 """guest_check.py - in a guest that systemd booted (run.sh): installs eacgm's package, looks at what
-systemd, the kernel and the agent say of the service. Prints TAP. It waits for conditions: the guest
-may be emulated, and slow. Leaves the guest as it comes: an upgrade, stop and purge are not tried.
+systemd, the kernel and the agent say of the service, from there to the purge. Prints TAP. It waits
+for conditions: the guest may be emulated, and slow. Leaves the guest as it comes.
 
-usage: guest_check.py PACKAGE"""
+usage: guest_check.py PACKAGE LATER_PACKAGE
+LATER_PACKAGE: of a higher version, and with another agent.yaml."""
 
+import ctypes
+import errno
+import glob
+import json
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -15,12 +22,17 @@ import urllib.request
 UNIT = "eacgm-agent.service"
 CONFIG = "/etc/eacgm/agent.yaml"
 WAIT_S = 900  # far more than what is waited for takes, emulated too
-# The guest may be emulated: what a start may take is no matter here.
+STATE = "/var/lib/eacgm"
+STORE = os.path.join(STATE, "agent.db")
+PORT = 9477
+# The guest may be emulated: what a start or a stop may take is no matter here.
 SLOW = "/run/systemd/system/eacgm-agent.service.d"
+SYS_BPF, LINK_GET_NEXT_ID = 321, 31  # x86-64; enum bpf_cmd of include/uapi/linux/bpf.h
+CODE_BYTES = 16  # from the beginning of the job's function: a probe is in there
 PROBE = "probes: ['libtarget.so:target_push(u64 a) -> u64']\n"
 HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = []
-PACKAGE = sys.argv[1]
+PACKAGE, LATER = sys.argv[1:]
 
 
 def test(title):
@@ -68,7 +80,7 @@ def wait_for(condition, what):
 def metrics():
     """The text, "" while nobody answers."""
     try:
-        with urllib.request.urlopen("http://127.0.0.1:9477/metrics", timeout=60) as r:
+        with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % PORT, timeout=60) as r:
             return r.read().decode()
     except OSError:
         return ""
@@ -97,17 +109,82 @@ def status_of(process):
         return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
 
 
+def code():
+    """The beginning of the job's function, as the job has it in memory."""
+    with open("/proc/%d/mem" % job.pid, "rb", 0) as f:
+        f.seek(function)
+        return f.read(CODE_BYTES)
+
+
+def links():
+    """Numbers of BPF's links, of whomever."""
+    found, buf = set(), ctypes.create_string_buffer(128)
+    libc = ctypes.CDLL(None, use_errno=True)
+    after = 0
+    while True:
+        struct.pack_into("II", buf, 0, after, 0)
+        if libc.syscall(SYS_BPF, LINK_GET_NEXT_ID, buf, len(buf)):
+            expect(ctypes.get_errno() == errno.ENOENT, os.strerror(ctypes.get_errno()))
+            return found
+        after = struct.unpack_from("II", buf)[1]
+        found.add(after)
+
+
+def ours():
+    """Processes of eacgm: the agent, its helpers and the guard."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/comm"):
+        try:
+            with open(path) as f:
+                found += [path] if f.read().startswith("eacgm") else []
+        except OSError:
+            pass  # it has ended
+    return found
+
+
+def nothing_runs():
+    """No process of eacgm is there, and nothing that it attached."""
+    wait_for(lambda: not ours(), "processes of eacgm to end")
+    wait_for(lambda: code() == clean_code, "the probe to go out of the job")
+    expect(not links() - clean_links, links() - clean_links)
+    with socket.socket() as s:
+        expect(s.connect_ex(("127.0.0.1", PORT)) == errno.ECONNREFUSED, "it is not served")
+    expect(job.poll() is None, "the job goes on")
+
+
+def is_attached():
+    wait_for(lambda: code() != clean_code, "a probe in the job")
+    expect(links() - clean_links, "there are links")
+
+
+def stored():
+    """The first and the last minute of the store, by the program that is installed."""
+    row, = json.loads(sh("eacgm", "query", STORE, "--json",
+                         "SELECT min(time) AS first, max(time) AS last FROM v_counters"))
+    return row["first"], row["last"]
+
+
+def version():
+    return sh("dpkg-query", "-W", "-f", "${Version}", "eacgm")
+
+
+def text_of(path):
+    with open(path) as f:
+        return f.read()
+
+
 job = subprocess.Popen([sys.executable, os.path.join(HERE, "guest_job.py")], stdout=subprocess.PIPE,
                        text=True)
+function = int(job.stdout.readline())  # its address
+clean_code, clean_links = code(), links()
 
 
 @test("the package is installed: the service is enabled, and READY came by sd_notify")
 def _():
-    expect(job.stdout.readline() == "ready\n", "the job")
     began = time.monotonic()
     os.makedirs(SLOW)
     with open(os.path.join(SLOW, "slow.conf"), "w") as f:
-        f.write("[Service]\nTimeoutStartSec=infinity\n")
+        f.write("[Service]\nTimeoutStartSec=infinity\nTimeoutStopSec=infinity\n")
     sh("dpkg", "-i", PACKAGE)
     wait_for(is_up, "READY")
     print("# READY %.0f s after dpkg began" % (time.monotonic() - began))
@@ -121,11 +198,11 @@ def _():
 @test("reload: a budget is taken over; a probe starts the agent anew, and it serves again")
 def _():
     before = pid()
-    append("budget: 2%\n")
+    append("budget: 50%\n")  # emulated, traps cost so much that less turns probes off
     sh("systemctl", "reload", UNIT)
     wait_for(lambda: "SIGHUP: takes over --budget" in said(), "SIGHUP to be told")
     expect(is_up() == before, "the same process")
-    append(PROBE)
+    append(PROBE + "store: {file: %s}\n" % STORE)
     sh("systemctl", "reload", UNIT)
     wait_for(lambda: is_up(before), "another process")
     expect("SIGHUP: ends, to be started again with another" in said(), said()[-1500:])
@@ -189,6 +266,93 @@ def _():
     wait_for(lambda: is_up(before), "another process")
     expect("Watchdog timeout" in said(), said()[-1500:])
     wait_for(metrics, "it to serve")
+
+
+@test("a later package: the service runs it, with the file as it was changed and with its state")
+def _():
+    before, old, text = is_up(), version(), text_of(CONFIG)
+    wait_for(lambda: stored()[0], "a row of the store")
+    first, _last = stored()
+    upgraded = time.time()
+    sh("dpkg", "--force-confdef", "--force-confold", "-i", LATER)
+    sh("dpkg", "--compare-versions", version(), "gt", old)
+    print("# from %s to %s" % (old, version()))
+    after = wait_for(lambda: is_up(before), "another process")
+    expect(os.path.samefile("/proc/%d/exe" % after, "/usr/bin/eacgm"), "the file that is there now")
+    state = show("Result", "UnitFileState")
+    expect(state == ["success", "enabled"], state)
+    expect(text_of(CONFIG) == text, text_of(CONFIG))
+    expect(os.path.exists(CONFIG + ".dpkg-dist"), "the later package's file was another")
+    wait_for(calls, "calls, by the probe of that file")
+    wait_for(lambda: stored()[1] >= upgraded - 60, "a row of after it")
+    expect(stored()[0] == first, "%r %r" % (stored(), first))
+
+
+@test("stop: the agent ends by itself, leaves no process, probe and link, and is not started again")
+def _():
+    is_attached()
+    restarts, began = show("NRestarts"), time.monotonic()
+    sh("systemctl", "stop", UNIT)
+    print("# it took %.1f s" % (time.monotonic() - began))
+    state = show("ActiveState", "SubState", "Result", "ExecMainCode", "ExecMainStatus", "NRestarts",
+                 "MainPID", "Job")
+    exited = "1"  # CLD_EXITED: by no signal
+    expect(state[:7] == ["inactive", "dead", "success", exited, "0", restarts, "0"], state)
+    nothing_runs()
+    expect(show("ActiveState", "NRestarts") == ["inactive", restarts], show("ActiveState"))
+
+
+@test("a file that cannot be used: it stays down, and comes up with one that can")
+def _():
+    text = text_of(CONFIG)
+    append("no_such_key: 1\n")
+    r = subprocess.run(["systemctl", "start", UNIT], capture_output=True, check=False)
+    expect(r.returncode != 0, "it started")
+    wait_for(lambda: show("ActiveState") == "failed", "the failure")
+    expect(show("ExecMainStatus") == "2" and "no_such_key" in said(), said()[-1500:])
+    with open(CONFIG, "w") as f:
+        f.write(text)
+    sh("systemctl", "start", UNIT)
+    wait_for(calls, "calls")
+
+
+@test("the unit is one that systemd understands; what it exposes")
+def _():
+    r = subprocess.run(["systemd-analyze", "verify", "--man=no", UNIT], capture_output=True,
+                       text=True, check=False)
+    expect(r.returncode == 0 and UNIT not in r.stderr, r.stderr)
+    lines = sh("systemd-analyze", "security", "--no-pager", UNIT).splitlines()
+    print("# " + next(line for line in lines if "Overall" in line).encode("ascii", "ignore")
+          .decode().strip())
+
+
+@test("remove: it is stopped and its program gone; the file and the state stay")
+def _():
+    is_attached()
+    text = text_of(CONFIG)
+    sh("dpkg", "-r", "eacgm")
+    state = show("ActiveState", "Result", "ExecMainCode", "ExecMainStatus")
+    print("# systemd says " + " ".join(state))
+    expect(state[0] == "inactive" and state[3] == "0", state)
+    nothing_runs()
+    for path in ("/usr/bin/eacgm", "/usr/lib/eacgm", "/usr/lib/systemd/system/" + UNIT):
+        expect(not os.path.exists(path), path)
+    expect(text_of(CONFIG) == text and os.path.getsize(STORE), "what stays")
+    r = subprocess.run(["systemctl", "start", UNIT], capture_output=True, check=False)
+    expect(r.returncode != 0 and not ours(), "nothing can start it")
+
+
+@test("purge: no unit, no state and no file of it is left, and nothing runs")
+def _():
+    os.remove(os.path.join(SLOW, "slow.conf"))
+    os.rmdir(SLOW)
+    sh("dpkg", "-P", "eacgm")
+    nothing_runs()
+    expect(show("LoadState", "ActiveState") == ["not-found", "inactive"], show("LoadState"))
+    left = [os.path.join(folder, name) for folder, folders, names in os.walk("/")
+            for name in folders + names
+            if "eacgm" in name and not folder.startswith(("/proc", "/sys", HERE))]
+    expect(not left, left)
 
 
 def main():

@@ -3,14 +3,14 @@
 #
 #   tests/systemd/run.sh [BUILD]
 #
-# Environment: EACGM_SYSTEMD_ACCEL (tcg; kvm where it works), EACGM_SYSTEMD_LIMIT_S (time limit, 3000),
+# Environment: EACGM_SYSTEMD_ACCEL (tcg; kvm where it works), EACGM_SYSTEMD_LIMIT_S (time limit, 6000),
 # EACGM_SYSTEMD_DEB (a package in place of the one that tools/deb.sh makes of BUILD).
 # Ends with "N passed, N failed, N skipped"; status 1 when something failed.
 set -eu
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(realpath "${1:-$root/build}")
-limit_s=${EACGM_SYSTEMD_LIMIT_S:-3000}
+limit_s=${EACGM_SYSTEMD_LIMIT_S:-6000}
 release=bookworm
 guest=$build/systemd
 
@@ -68,13 +68,24 @@ get_disk() {
 	mv "$work/disk" "$guest/disk"
 }
 
-# The package, and what looks at it: a second disk.
+# Of a version that is higher, and with another agent.yaml: what an upgrade goes to.
+make_later() {
+	dpkg-deb -R "$1" "$work/later"
+	sed -i 's/^Version: .*/&+later/' "$work/later/DEBIAN/control"
+	echo "# of a later version" >>"$work/later/etc/eacgm/agent.yaml"
+	(cd "$work/later" && find . -type f ! -path './DEBIAN/*' -printf '%P\0' |
+		xargs -0 md5sum >DEBIAN/md5sums)
+	dpkg-deb --root-owner-group --build "$work/later" "$2" >/dev/null
+}
+
+# The packages, and what looks at them: a second disk.
 make_check() {
 	set -- "${EACGM_SYSTEMD_DEB:-$(sh "$root/tools/deb.sh" "$build" | cut -d' ' -f1)}"
 	mkdir "$work/check"
-	cp "$1" "$work/check/eacgm.deb"
+	cp "$1" "$work/check/package.deb"
+	make_later "$1" "$work/check/later.deb"
 	cp "$root"/tests/systemd/guest_* "$build/tests/root/targets/libtarget.so" "$work/check/"
-	mke2fs -q -t ext4 -d "$work/check" "$work/check.disk" 64M
+	mke2fs -q -t ext4 -d "$work/check" "$work/check.disk" 64M >/dev/null
 }
 
 make_initramfs() {
@@ -97,7 +108,7 @@ boot() {
 		-nic none </dev/null >"$work/qemu.log" 2>&1 &
 	qemu_pid=$!
 	: >>"$work/console"
-	tail -f -n +1 --pid=$qemu_pid "$work/console" 2>/dev/null | tr -d '\r' |
+	tail -f -n +1 --pid=$qemu_pid "$work/console" 2>/dev/null | sed -u 's/\r$//' |
 		grep --line-buffered -a -E '^(guest:|ok |not ok |# |1\.\.)' || true
 	wait $qemu_pid && status=0 || status=$?
 	qemu_pid=
