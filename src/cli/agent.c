@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/human.h"
+#include "cli/agent_frozen.h"
 #include "cli/agent_notes.h"
 #include "cli/agent_profile.h"
 #include "cli/agent_push.h"
@@ -48,10 +49,11 @@ void agent_catch_signal(void)
 
 static void freeze_error(struct agent *a, const struct session_view *v, const struct m_event *e)
 {
-	char *why = xasprintf("%s of %s: %s", live_string(v, e->name), live_string(v, e->entity),
-			      live_string(v, e->text));
-	agent_peers_freeze(a->peers, e->time_ns, why, 0);
+	char *of = xasprintf("%s of %s", live_string(v, e->name), live_string(v, e->entity));
+	char *why = xasprintf("%s: %s", of, live_string(v, e->text));
+	agent_peers_freeze(a->peers, &(struct agent_freeze){e->time_ns, why, .of = of});
 	free(why);
+	free(of);
 }
 
 static void look_for_triggers(struct agent *a, const struct session_view *v)
@@ -64,23 +66,11 @@ static void look_for_triggers(struct agent *a, const struct session_view *v)
 	}
 	if (freeze_asked) {
 		freeze_asked = 0;
-		agent_peers_freeze(a->peers, 0, "SIGUSR1", 0);
+		agent_peers_freeze(a->peers,
+				   &(struct agent_freeze){.why = "SIGUSR1", .of = "SIGUSR1"});
 	}
 	if (v->raised_until_ns) /* what is frozen is to have all calls from now on */
 		atomic_store(v->raised_until_ns, flight_until_ns(a->flight));
-}
-
-static void on_written(void *ctx, const char *path, const char *why, const struct err *failed)
-{
-	struct agent *a = ctx;
-	char *text = failed ? xasprintf("cannot freeze (%s): %s", why, failed->msg)
-			    : xasprintf("froze %s: %s", path, why);
-	outlet_say(&a->err, text);
-	agent_note(a, &(struct agent_note){.time_ns = monotonic_ns(),
-					   .entity = "eacgm",
-					   .name = failed ? "freeze_failed" : "freeze",
-					   .text = failed ? failed->msg : path});
-	free(text);
 }
 
 /* ---- what is pushed ---- */
@@ -307,6 +297,26 @@ static void push_incident(struct agent *a, const struct incident_said *told, con
 	buf_free(&blame);
 }
 
+/* Returns whether it was told before; what was is forgotten after AGENT_TOLD others. */
+static bool is_told_again(struct agent *a, const struct m_incident *row)
+{
+	for (size_t i = 0; i < AGENT_TOLD && i < a->ntold; i++) {
+		const struct agent_told *t = &a->told[i];
+		if (t->id == row->id && t->told_ns == row->told_ns && t->pid == row->pid)
+			return true;
+	}
+	a->told[a->ntold++ % AGENT_TOLD] = (struct agent_told){row->id, row->told_ns, row->pid};
+	return false;
+}
+
+static void freeze_incident(struct agent *a, const struct m_incident *row, const char *text)
+{
+	agent_peers_freeze(a->peers, &(struct agent_freeze){.time_ns = row->onset_ns,
+							    .why = text,
+							    .pid = row->pid,
+							    .is_again = is_told_again(a, row)});
+}
+
 static void on_incident(void *ctx, const struct incident_said *told)
 {
 	struct agent *a = ctx;
@@ -319,7 +329,7 @@ static void on_incident(void *ctx, const struct incident_said *told)
 	if (a->events)
 		push_incident(a, told, (const char *)line.data);
 	if (a->flight && !told->row->ended)
-		agent_peers_freeze(a->peers, told->row->onset_ns, text, told->row->pid);
+		freeze_incident(a, told->row, text);
 	if (a->store)
 		store_incident(a->store, told);
 	pthread_mutex_lock(&a->lock);
@@ -379,7 +389,8 @@ int agent_open(struct agent *a, const struct agent_wanted *wanted, struct err *e
 		agent_say(a, no_folder.msg);
 	if (frozen) {
 		frozen->ctx = a;
-		frozen->written = on_written;
+		frozen->written = agent_frozen_written;
+		frozen->joined = agent_frozen_joined;
 		a->flight = flight_new(frozen);
 		a->comms = live_comms_new();
 		a->pages = freeze_pages_new();

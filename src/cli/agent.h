@@ -27,6 +27,14 @@
 
 #define AGENT_HOST_BYTES 256
 
+#define AGENT_TOLD 64
+
+/* A row of an incident, which may be told several times. */
+struct agent_told {
+	uint64_t id, told_ns;
+	uint32_t pid;
+};
+
 struct agent {
 	struct outlet err;
 	pthread_mutex_t lock; /* of the next seven */
@@ -42,6 +50,9 @@ struct agent {
 	struct session_detect *detect; /* NULL: nothing is judged */
 	struct judged *judged;	       /* NULL likewise; of any thread */
 	struct flight *flight;	       /* NULL: nothing is frozen; of any thread */
+	/* the last that were to be frozen: the detector's thread's */
+	struct agent_told told[AGENT_TOLD];
+	size_t ntold;
 	struct agent_peers *peers;     /* NULL likewise; set by who opens them, before a session */
 	struct live_comms *comms;      /* NULL likewise; of any thread */
 	struct freeze_pages *pages;    /* of what is; the server's thread's */

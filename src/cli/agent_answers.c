@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "cli/agent_freezes.h"
+#include "cli/agent_frozen.h"
 #include "cli/agent_history.h"
 #include "cli/agent_profile.h"
 #include "cli/agent_push.h"
@@ -57,6 +58,7 @@ static struct agent_view view_of(const struct agent *a, const struct beside *b)
 				   .freezes = a->flight != NULL,
 				   .frozen = b->frozen.files,
 				   .unfrozen = b->frozen.failed,
+				   .held_off = b->frozen.held_off,
 				   .peers = &b->peers,
 				   .pushed = b->pushed,
 				   .pushed_len = b->pushed_len};
@@ -288,9 +290,15 @@ static void post_freeze(void *ctx, const struct http_question *q, struct http_an
 		agent_peers_note(a->peers, q, ret);
 		return;
 	}
-	agent_peers_freeze(a->peers, 0, "asked by HTTP", 0);
-	ret->status = 202;
-	buf_printf(&ret->body, "will be written\n");
+	static const int statuses[] = {[FLIGHT_OWN] = 202,
+				       [FLIGHT_JOINS] = 202,
+				       [FLIGHT_LATE] = 200,
+				       [FLIGHT_HELD_OFF] = 429};
+	const struct flight_verdict v = agent_peers_freeze(
+		a->peers, &(struct agent_freeze){.why = "asked by HTTP", .of = "who asks by HTTP"});
+	ret->status = statuses[v.taken];
+	agent_frozen_sentence(&ret->body, &v);
+	buf_printf(&ret->body, "\n");
 }
 
 const struct http_route agent_routes[] = {

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "cli/agent_answers.h"
+#include "cli/agent_frozen.h"
 #include "web/web_page.h"
 
 #define FILES_MOST 256 /* that are listed */
@@ -24,10 +25,32 @@ static const struct made {
 	 true},
 };
 
+static json_t *known_ns(uint64_t ns)
+{
+	return ns ? json_integer((json_int_t)ns) : json_null();
+}
+
 static json_t *file_json(const struct flight_found *f)
 {
-	return json_pack("{s:s, s:I, s:I}", "name", f->name, "time_realtime_ns",
-			 (json_int_t)f->time_ns, "bytes", (json_int_t)f->bytes);
+	return json_pack("{s:s, s:I, s:I, s:o, s:o}", "name", f->name, "time_realtime_ns",
+			 (json_int_t)f->time_ns, "bytes", (json_int_t)f->bytes, "from_ns",
+			 known_ns(f->from_ns), "until_ns", known_ns(f->until_ns));
+}
+
+/* What has no file of its own. */
+static json_t *told_json(struct agent *a)
+{
+	json_t *list = json_array();
+	pthread_mutex_lock(&a->lock);
+	for (uint32_t i = a->notices.len; i; i--) {
+		const struct live_notice *n = live_notices_at(&a->notices, i - 1);
+		if (agent_frozen_is_no_file(n->name))
+			json_array_append_new(list, json_pack("{s:I, s:s, s:s}", "time_ns",
+							      (json_int_t)n->time_ns, "name",
+							      n->name, "text", n->text));
+	}
+	pthread_mutex_unlock(&a->lock);
+	return list;
 }
 
 void agent_get_freezes(void *ctx, const struct http_question *q, struct http_answer *ret)
@@ -43,9 +66,10 @@ void agent_get_freezes(void *ctx, const struct http_question *q, struct http_ans
 			json_array_append_new(list, file_json(&found[i]));
 		free(found);
 	}
-	agent_answer_json(ret, json_pack("{s:b, s:I, s:I, s:o}", "freezes", a->flight != NULL,
+	agent_answer_json(ret, json_pack("{s:b, s:I, s:I, s:o, s:o}", "freezes", a->flight != NULL,
 					 "now_ns", (json_int_t)monotonic_ns(), "now_realtime_ns",
-					 (json_int_t)realtime_ns(), "files", list));
+					 (json_int_t)realtime_ns(), "files", list, "told",
+					 told_json(a)));
 }
 
 static void say(struct http_answer *ret, int status, const char *sentence)

@@ -1,6 +1,7 @@
 /* agent_peers.c - a push client for each peer, and the ids of the freezes that were lately. */
 #include "cli/agent_peers.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 
 #include "base/clock.h"
 #include "cli/agent.h"
+#include "cli/agent_frozen.h"
 #include "serve/peer_note.h"
 
 #define IDS_MOST    64
@@ -78,6 +80,17 @@ static uint32_t parent_of(struct agent *a, uint32_t pid)
 	return ret;
 }
 
+/* 0: it is no job, as a shell or a container's first process is none. */
+static uint32_t calling_parent_of(struct agent *a, uint32_t pid)
+{
+	uint32_t above = parent_of(a, pid);
+	pthread_mutex_lock(&a->lock);
+	const struct live_process *process = live_series_process(&a->series, above);
+	uint32_t ret = process && process->called ? above : 0;
+	pthread_mutex_unlock(&a->lock);
+	return ret;
+}
+
 /* Those of the process, or of the nearest above it that has any: a loader's are its trainer's. */
 static void find_comms(struct agent *a, uint32_t pid, struct peer_note *ret)
 {
@@ -115,22 +128,50 @@ static void tell_all(struct agent_peers *p, struct peer_note *note, uint64_t tim
 	buf_free(&text);
 }
 
-void agent_peers_freeze(struct agent_peers *p, uint64_t time_ns, const char *why, uint32_t pid)
+/* Ranks of a job have their largest communicator in common; a process without any is of the
+ * uppermost of those above it that are jobs as well. */
+static void print_job(char ret[static FLIGHT_OF_BYTES], struct agent *a, uint32_t pid,
+		      const struct peer_note *note)
+{
+	uint32_t above = pid;
+	if (note->ncomms) {
+		snprintf(ret, FLIGHT_OF_BYTES, "job of communicator %016" PRIx64, note->comms[0]);
+		return;
+	}
+	for (unsigned i = 0; i < PARENTS && above; i++) {
+		above = calling_parent_of(a, above);
+		pid = above ? above : pid;
+	}
+	snprintf(ret, FLIGHT_OF_BYTES, "job of pid %" PRIu32, pid);
+}
+
+struct flight_verdict agent_peers_freeze(struct agent_peers *p, const struct agent_freeze *z)
 {
 	struct peer_note *note = xcalloc(1, sizeof(*note));
-	if (p->len)
-		find_comms(p->agent, pid, note);
-	note->id = note->ncomms ? new_id() : 0;
+	char job[FLIGHT_OF_BYTES];
+	struct flight_verdict ret;
+	if (p->len || z->pid)
+		find_comms(p->agent, z->pid, note);
+	if (z->pid)
+		print_job(job, p->agent, z->pid, note);
+	note->id = p->len && note->ncomms ? new_id() : 0;
 	snprintf(note->host, sizeof(note->host), "%s", p->agent->host[0] ? p->agent->host : "?");
-	snprintf(note->why, sizeof(note->why), "%s", why);
-	enum flight_taken taken = flight_trigger(
-		p->agent->flight,
-		&(struct flight_cause){.time_ns = time_ns, .why = why, .id = note->id});
-	if (taken == FLIGHT_OWN && note->id) {
+	snprintf(note->why, sizeof(note->why), "%s", z->why);
+	flight_trigger(p->agent->flight,
+		       &(struct flight_cause){.time_ns = z->time_ns,
+					      .why = z->why,
+					      .id = note->id,
+					      .of = z->pid ? job : z->of,
+					      .is_again = z->is_again},
+		       &ret);
+	if (ret.taken == FLIGHT_OWN && note->id && !z->is_again) {
 		remember(p, note->id, PEER_FREEZES);
-		tell_all(p, note, time_ns);
+		tell_all(p, note, z->time_ns);
 	}
 	free(note);
+	if (!z->is_again)
+		agent_frozen_taken(p->agent, z->why, &ret);
+	return ret;
 }
 
 static void on_taken(void *ctx, const char *path, const uint8_t *answer, size_t n)
@@ -156,19 +197,26 @@ static enum peer_answer take(struct agent_peers *p, const struct peer_note *note
 {
 	static const enum peer_answer answers[] = {[FLIGHT_OWN] = PEER_FREEZES,
 						   [FLIGHT_JOINS] = PEER_JOINS,
-						   [FLIGHT_LATE] = PEER_LATE};
+						   [FLIGHT_LATE] = PEER_LATE,
+						   [FLIGHT_HELD_OFF] = PEER_HELD_OFF};
+	struct flight_verdict v;
+	char of[FLIGHT_OF_BYTES];
 	if (is_known(p, note->id))
 		return PEER_KNOWN;
 	if (!live_comms_have(p->agent->comms, note->comms, note->ncomms))
 		return PEER_STRANGER;
 	char *why = xasprintf("%s froze: %s", note->host, note->why);
+	snprintf(of, sizeof(of), "job of communicator %016" PRIx64, note->comms[0]);
 	enum peer_answer ret = answers[flight_trigger(
 		p->agent->flight,
 		&(struct flight_cause){
 			.time_ns = peer_note_moment(note, monotonic_ns(), realtime_ns()),
 			.why = why,
 			.id = note->id,
-			.is_known = true})];
+			.is_known = true,
+			.of = of},
+		&v)];
+	agent_frozen_taken(p->agent, why, &v);
 	free(why);
 	remember(p, note->id, ret);
 	return ret;
@@ -186,7 +234,8 @@ void agent_peers_note(struct agent_peers *p, const struct http_question *q, stru
 	static const char *const sentences[PEER_ANSWERS] = {
 		[PEER_FREEZES] = "will be written",
 		[PEER_JOINS] = "belongs to a file that will be written",
-		[PEER_LATE] = "a file of a moment that is near was written",
+		[PEER_LATE] = "a file that was written has it",
+		[PEER_HELD_OFF] = "a file of a moment that is near was written",
 		[PEER_KNOWN] = "this freeze is known",
 		[PEER_STRANGER] = "no process here has one of these communicators"};
 	struct peer_note *note = xcalloc(1, sizeof(*note));

@@ -10,6 +10,7 @@
 #include "cli/push_client.h"
 #include "serve/agent_series.h"
 #include "serve/http_server.h"
+#include "session/flight.h"
 
 /* Strings are those of the command line or of the file. */
 struct peers_wanted {
@@ -28,10 +29,19 @@ int agent_peers_start(struct agent_peers *p, struct err *e);
 /* NULL: nothing. */
 void agent_peers_close(struct agent_peers *p);
 
-/* From any thread, and waits for nobody. Something happened here: it is frozen, and where a file
- * comes of it the peers are told. time_ns: as of a struct flight_cause. pid: of the process that it
- * happened to, whose communicators it is of; 0: of all. The agent's lock is not held. */
-void agent_peers_freeze(struct agent_peers *p, uint64_t time_ns, const char *why, uint32_t pid);
+/* Something that happened here. */
+struct agent_freeze {
+	uint64_t time_ns; /* as of a struct flight_cause */
+	const char *why;
+	/* Of the process that it happened to, whose communicators it is of; 0: of all. */
+	uint32_t pid;
+	const char *of; /* without a process: as of a struct flight_cause; with one it is its job */
+	bool is_again;	/* as of a struct flight_cause: nothing is said of it */
+};
+
+/* From any thread, and waits for nobody. It is frozen, and where a file comes of it the peers are
+ * told; where none does that is said. The agent's lock is not held. */
+struct flight_verdict agent_peers_freeze(struct agent_peers *p, const struct agent_freeze *z);
 
 /* A peer's note, the question's body; on the server's thread. */
 void agent_peers_note(struct agent_peers *p, const struct http_question *q,

@@ -125,7 +125,7 @@ static json_t *freeze_trace(const struct mcp *m, const json_t *arguments)
 	int status;
 	json_t *no = NULL, *answer = asked(m, true, "/freeze", &status, &no);
 	(void)arguments;
-	return answer ? said(answer, status != 202) : no;
+	return answer ? said(answer, status != 202 && status != 200) : no;
 }
 
 /* changes: what it does is more than to read. takes_id: its one argument. */

@@ -519,6 +519,7 @@ json_t *agent_api_self(const struct agent_api_view *v)
 	json_object_set_new(ret, "left_out", count_json(live_series_left_out(v->agent.series)));
 	json_object_set_new(ret, "freezes", json_boolean(v->agent.freezes));
 	json_object_set_new(ret, "frozen", count_json(v->agent.frozen));
+	json_object_set_new(ret, "held_off", count_json(v->agent.held_off));
 	json_object_set_new(ret, "peers",
 			    v->agent.freezes ? peers_json(v->agent.peers) : json_null());
 	json_object_set_new(ret, "judges", json_boolean(s->judges));

@@ -486,8 +486,11 @@ static void write_pushed(const struct series_sink *x, const struct agent_pushed 
 
 const char *agent_peer_answer_name(enum peer_answer answer)
 {
-	static const char *const names[PEER_ANSWERS] = {"frozen", "joined",   "late",
-							"known",  "stranger", "bad"};
+	static const char *const names[PEER_ANSWERS] = {
+		[PEER_FREEZES] = "frozen", [PEER_JOINS] = "joined",
+		[PEER_LATE] = "late",	   [PEER_HELD_OFF] = "held_off",
+		[PEER_KNOWN] = "known",	   [PEER_STRANGER] = "stranger",
+		[PEER_BAD] = "bad"};
 	return names[answer];
 }
 
@@ -582,6 +585,9 @@ static void write_own(const struct series_sink *x, const struct agent_view *v)
 			     (double)v->frozen);
 		write_number(x, "eacgm_freeze_failures_total", FAMILY_COUNTER,
 			     "Recordings that could not be written.", (double)v->unfrozen);
+		write_number(x, "eacgm_freezes_held_off_total", FAMILY_COUNTER,
+			     "What would have been frozen, had nothing been so shortly before.",
+			     (double)v->held_off);
 		write_peers(x, v->peers);
 	}
 	if (v->pushed_len)

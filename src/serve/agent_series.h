@@ -36,7 +36,8 @@ struct agent_pushed {
 enum peer_answer {
 	PEER_FREEZES,  /* a file comes of it */
 	PEER_JOINS,    /* it belongs to a file of something else, which is not written yet */
-	PEER_LATE,     /* likewise, which is: no file comes of it */
+	PEER_LATE,     /* likewise, which is: no other file comes of it */
+	PEER_HELD_OFF, /* another file is too near, and has it not */
 	PEER_KNOWN,    /* the same note came before, or it is of this agent itself */
 	PEER_STRANGER, /* no process here has one of its communicators */
 	PEER_BAD,      /* it is no note */
@@ -72,6 +73,7 @@ struct agent_view {
 	const char *version;
 	bool freezes; /* the last seconds are kept, and written when something happens: */
 	uint64_t frozen, unfrozen;	      /* files; those that could not be written */
+	uint64_t held_off;		      /* what is in none, since others were too near */
 	const struct agent_peers_view *peers; /* where it freezes */
 	const struct agent_pushed *pushed;    /* so many receivers: */
 	size_t pushed_len;

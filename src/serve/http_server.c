@@ -89,6 +89,8 @@ static const char *reason_of(int status)
 		return "Not Found";
 	case 405:
 		return "Method Not Allowed";
+	case 429:
+		return "Too Many Requests";
 	case 503:
 		return "Service Unavailable";
 	default:

@@ -6,7 +6,8 @@
  * waits for a disk, nobody knows how long. Rows wait in the looker's queue for the copy: it has
  * room for seconds. In pieces between batches, without a copy, the window would lose rows that are
  * still to be written. There is one copy at a time; a file that is due meanwhile waits for it. At
- * most PENDING_MOST do, and what is triggered beyond that belongs to the last. */
+ * most PENDING_MOST do, and what is triggered beyond that is held off. Which triggers make a file
+ * flight_recent.c decides. */
 #include "session/flight.h"
 
 #include <pthread.h>
@@ -40,15 +41,13 @@ struct flight {
 
 	/* the writer's, or the looker's while there is none */
 	struct row_window *copy;
-	struct flight_mark mark;
-	uint64_t id;
+	struct flight_freeze writes_of;
 	atomic_bool written;
 
 	pthread_mutex_t lock; /* of all below */
 	struct flight_freeze pending[PENDING_MOST];
 	size_t npending;
-	bool any;	  /* there was a trigger */
-	uint64_t last_ns; /* of the last that has a file of its own */
+	struct flight_recents recents;
 	struct flight_stats stats;
 };
 
@@ -64,58 +63,69 @@ struct flight *flight_new(const struct flight_options *o)
 
 /* ---- triggers ---- */
 
-static void mark(struct flight_freeze *z, uint64_t time_ns, const char *why)
+static const char *of_whom(const struct flight_cause *c)
 {
-	z->triggers++;
+	return c->of ? c->of : "";
+}
+
+static void mark(struct flight_freeze *z, const struct flight_cause *c, uint64_t time_ns)
+{
+	z->triggers += !c->is_again;
 	if (z->nmarks == FLIGHT_MARKS)
 		return;
 	struct flight_mark *m = &z->marks[z->nmarks++];
 	m->time_ns = time_ns;
-	snprintf(m->why, sizeof(m->why), "%s", why);
+	snprintf(m->why, sizeof(m->why), "%s", c->why);
+	m->is_again = c->is_again;
 }
 
-static bool belongs_to_last(const struct flight *f, uint64_t time_ns)
+/* The lock is held, and that one is pending. */
+static void join(struct flight *f, uint64_t number, const struct flight_cause *c, uint64_t time_ns)
 {
-	uint64_t apart_ns = time_ns > f->last_ns ? time_ns - f->last_ns : f->last_ns - time_ns;
-	return (f->any && apart_ns < f->options.least_apart_ns) || f->npending == PENDING_MOST;
-}
-
-/* The lock is held, and one is pending. */
-static void join_last(struct flight *f, const struct flight_cause *c, uint64_t time_ns)
-{
-	struct flight_freeze *last = &f->pending[f->npending - 1];
-	if (c->is_known && c->id && (!last->id || c->id < last->id))
-		last->id = c->id;
-	mark(last, time_ns, c->why);
+	struct flight_freeze *z = f->pending;
+	while (z->number != number)
+		z++;
+	if (c->is_known && c->id && (!z->id || c->id < z->id))
+		z->id = c->id;
+	mark(z, c, time_ns);
 }
 
 /* The lock is held. */
 static void add_pending(struct flight *f, const struct flight_cause *c, uint64_t time_ns)
 {
 	struct flight_freeze *z = &f->pending[f->npending++];
-	f->any = true;
-	f->last_ns = time_ns;
-	*z = (struct flight_freeze){.id = c->id};
-	mark(z, time_ns, c->why);
+	*z = (struct flight_freeze){
+		.id = c->id,
+		.number = flight_recents_add(&f->recents, &f->options, time_ns, of_whom(c))};
+	mark(z, c, time_ns);
 }
 
-enum flight_taken flight_trigger(struct flight *f, const struct flight_cause *c)
+static void count(struct flight_stats *st, enum flight_taken taken)
 {
-	uint64_t now_ns = monotonic_ns();
+	st->triggers++;
+	st->joined += taken == FLIGHT_JOINS || taken == FLIGHT_LATE;
+	st->held_off += taken == FLIGHT_HELD_OFF;
+}
+
+enum flight_taken flight_trigger(struct flight *f, const struct flight_cause *c,
+				 struct flight_verdict *ret)
+{
+	uint64_t now_ns = monotonic_ns(), number;
 	uint64_t time_ns = c->time_ns && c->time_ns < now_ns ? c->time_ns : now_ns;
-	enum flight_taken ret = FLIGHT_OWN;
 	pthread_mutex_lock(&f->lock);
-	f->stats.triggers++;
-	if (belongs_to_last(f, time_ns)) {
-		f->stats.joined++;
-		ret = f->npending ? FLIGHT_JOINS : FLIGHT_LATE;
+	flight_recents_judge(&f->recents, &f->options, time_ns, of_whom(c), ret, &number);
+	if (ret->taken == FLIGHT_OWN && f->npending == PENDING_MOST) {
+		ret->taken = FLIGHT_HELD_OFF;
+		ret->hold = FLIGHT_HOLD_ROOM;
 	}
-	if (ret == FLIGHT_JOINS)
-		join_last(f, c, time_ns);
-	else if (ret == FLIGHT_OWN)
+	if (ret->taken == FLIGHT_OWN && !c->is_again)
 		add_pending(f, c, time_ns);
+	else if (ret->taken == FLIGHT_JOINS)
+		join(f, number, c, time_ns);
+	if (!c->is_again)
+		count(&f->stats, ret->taken);
 	pthread_mutex_unlock(&f->lock);
-	return ret;
+	return ret->taken;
 }
 
 uint64_t flight_until_ns(struct flight *f)
@@ -165,6 +175,17 @@ static bool is_due(const struct flight *f, const struct flight_freeze *z)
 		at_ns <= f->upto_ns);
 }
 
+/* The lock is held. file: its name, or NULL. */
+static void set_stage(struct flight *f, uint64_t number, enum flight_stage stage, const char *file)
+{
+	struct flight_recent *r = flight_recents_at(&f->recents, number);
+	if (!r)
+		return;
+	r->stage = stage;
+	if (file)
+		snprintf(r->file, sizeof(r->file), "%s", file);
+}
+
 /* Takes the first that is due; false: there is none. */
 static bool take_due(struct flight *f, bool at_end, struct flight_freeze *ret)
 {
@@ -175,6 +196,7 @@ static bool take_due(struct flight *f, bool at_end, struct flight_freeze *ret)
 	bool due = i < f->npending;
 	if (due) {
 		*ret = f->pending[i];
+		set_stage(f, ret->number, FLIGHT_COPIED, NULL);
 		memmove(&f->pending[i], &f->pending[i + 1],
 			(--f->npending - i) * sizeof(f->pending[0]));
 	}
@@ -184,23 +206,37 @@ static bool take_due(struct flight *f, bool at_end, struct flight_freeze *ret)
 
 /* ---- writing ---- */
 
+static void tell_written(const struct flight *f, const char *path, const struct err *failed)
+{
+	const struct flight_options *o = &f->options;
+	const struct flight_freeze *z = &f->writes_of;
+	const struct flight_mark *first = &z->marks[0];
+	if (o->written)
+		o->written(o->ctx, path, first->why, failed);
+	for (const struct flight_mark *m = first + 1; m < first + z->nmarks; m++)
+		if (!failed && o->joined && !m->is_again)
+			o->joined(o->ctx, path, m->time_ns, m->why);
+}
+
 static void *write_copy(void *arg)
 {
 	struct flight *f = arg;
 	struct err e = {""};
 	char *path;
-	uint64_t time_ns = f->mark.time_ns + realtime_offset_ns();
+	const struct flight_freeze *z = &f->writes_of;
+	uint64_t time_ns = z->marks[0].time_ns + realtime_offset_ns();
 	const struct flight_options o = options_of(f);
-	int rc = flight_file_write(&o, f->copy, time_ns, f->id, &path, &e);
+	int rc = flight_file_write(&o, f->copy, time_ns, z->id, &path, &e);
 	row_window_free(f->copy);
 	f->copy = NULL;
 	flight_files_bound(&o, rc ? NULL : path);
 	pthread_mutex_lock(&f->lock);
 	f->stats.files += !rc;
 	f->stats.failed += rc != 0;
+	set_stage(f, z->number, rc ? FLIGHT_FAILED : FLIGHT_THERE,
+		  rc ? NULL : strrchr(path, '/') + 1);
 	pthread_mutex_unlock(&f->lock);
-	if (f->options.written)
-		f->options.written(f->options.ctx, path, f->mark.why, rc ? &e : NULL);
+	tell_written(f, path, rc ? &e : NULL);
 	free(path);
 	atomic_store(&f->written, true);
 	return NULL;
@@ -251,8 +287,14 @@ static struct flight_span span_of(struct flight *f, uint64_t at_ns)
 static void freeze(struct flight *f, const struct flight_freeze *z)
 {
 	struct flight_span span = span_of(f, z->marks[0].time_ns);
-	f->mark = z->marks[0];
-	f->id = z->id;
+	pthread_mutex_lock(&f->lock);
+	struct flight_recent *r = flight_recents_at(&f->recents, z->number);
+	if (r) { /* what it has, of what it was to have */
+		r->from_ns = span.since_ns;
+		r->until_ns = span.until_ns;
+	}
+	pthread_mutex_unlock(&f->lock);
+	f->writes_of = *z;
 	f->copy = flight_copy(live_window_as_taken(f->window), &f->kept, &span, z);
 	start_writer(f);
 }
@@ -327,9 +369,14 @@ void flight_free(struct flight *f)
 
 /* ---- files ---- */
 
-size_t flight_files(const struct flight *f, struct flight_found *ret, size_t most)
+size_t flight_files(struct flight *f, struct flight_found *ret, size_t most)
 {
-	return flight_files_list(&f->options, ret, most);
+	size_t n = flight_files_list(&f->options, ret, most);
+	pthread_mutex_lock(&f->lock);
+	for (size_t i = 0; i < n; i++)
+		flight_recents_span(&f->recents, &ret[i]);
+	pthread_mutex_unlock(&f->lock);
+	return n;
 }
 
 int flight_files_open(const struct flight *f, const char *name, uint64_t *ret_bytes)

@@ -20,18 +20,23 @@ struct flight_options {
 	 * Age by the name's time. 0: no limit. */
 	uint32_t most_files;
 	uint64_t most_bytes, most_age_ns;
-	/* A trigger this near to the last that has a file of its own belongs to that. */
+	/* Of the same there is a file each so many nanoseconds; so long, too, of whomever, as many
+	 * files as may stay. */
 	uint64_t least_apart_ns;
 	/* From the thread that writes: a file is there, or could not be written, and why not. May
 	 * be NULL. */
 	void (*written)(void *ctx, const char *path, const char *why, const struct err *failed);
+	/* After that of a file that is there, for each other trigger that it has an event of and
+	 * that is not one again. May be NULL. */
+	void (*joined)(void *ctx, const char *path, uint64_t time_ns, const char *why);
 	void *ctx;
 };
 
 struct flight_stats {
 	uint64_t triggers;
-	uint64_t joined; /* of these: belong to the file of another */
-	uint64_t files;	 /* written whole */
+	uint64_t joined;   /* of these: lie in the time of another's file */
+	uint64_t held_off; /* likewise: no file has them */
+	uint64_t files;	   /* written whole */
 	uint64_t failed;
 };
 
@@ -49,6 +54,9 @@ void flight_free(struct flight *f);
 void flight_batch(void *flight, const struct session_view *v);
 void flight_end(void *flight, const struct session_view *v);
 
+#define FLIGHT_NAME_BYTES 64
+#define FLIGHT_OF_BYTES	  96
+
 struct flight_cause {
 	uint64_t time_ns; /* CLOCK_MONOTONIC, 0 or what is to come = now */
 	const char *why;  /* one sentence, of which some 200 bytes are kept */
@@ -56,17 +64,42 @@ struct flight_cause {
 	 * file's name and in its meta frozen_id. Of several causes of one file the smallest is:
 	 * hosts that told each other choose the same one. */
 	uint64_t id;
-	bool is_known; /* others have the id already; else it is none unless a file comes of it */
+	bool is_known;	/* others have the id already; else it is none unless a file comes of it */
+	const char *of; /* whose it is: "job of pid 7", "gpu 0"; NULL: nobody's, which is one too */
+	/* It was triggered before, with other words: a file that is still to be written has these,
+	 * too. Nothing else comes of it, and it does not count. */
+	bool is_again;
 };
 
 enum flight_taken {
-	FLIGHT_OWN,   /* a file comes of it */
-	FLIGHT_JOINS, /* belongs to the file of another, which is not written yet */
-	FLIGHT_LATE,  /* likewise, which is */
+	FLIGHT_OWN,	 /* a file comes of it */
+	FLIGHT_JOINS,	 /* it lies in the time of another's file, which is not written yet */
+	FLIGHT_LATE,	 /* likewise, which is, or is being written */
+	FLIGHT_HELD_OFF, /* no file has it, and none comes of it */
+};
+
+enum flight_hold {
+	FLIGHT_HOLD_SAME, /* one of the same is too near */
+	FLIGHT_HOLD_MANY, /* another would drive out one that is as near */
+	FLIGHT_HOLD_ROOM, /* too many are still to be written */
+};
+
+/* What became of a trigger. */
+struct flight_verdict {
+	enum flight_taken taken;
+	uint64_t time_ns; /* its moment: CLOCK_MONOTONIC, as any below */
+	/* FLIGHT_LATE: the file. FLIGHT_HOLD_SAME: the one that is too near. "": it has no name
+	 * yet, or could not be written. */
+	char file[FLIGHT_NAME_BYTES];
+	/* Of FLIGHT_HELD_OFF: */
+	enum flight_hold hold;
+	uint64_t near_ns; /* FLIGHT_HOLD_SAME: the moment of that one */
+	uint64_t next_ns; /* from this moment on it is not; 0: when one was written */
 };
 
 /* From any thread. Never waits for a disk. */
-enum flight_taken flight_trigger(struct flight *f, const struct flight_cause *c);
+enum flight_taken flight_trigger(struct flight *f, const struct flight_cause *c,
+				 struct flight_verdict *ret);
 
 /* From any thread: until when, of CLOCK_MONOTONIC, files that are due take rows that are to come;
  * 0: none is due. */
@@ -75,7 +108,6 @@ uint64_t flight_until_ns(struct flight *f);
 /* From any thread: before_ns, after_ns, most_files, most_bytes and most_age_ns are o's from now on.
  */
 void flight_limit(struct flight *f, const struct flight_options *o);
-#define FLIGHT_NAME_BYTES 64
 
 /* A file in the folder with a name as ours have. */
 struct flight_found {
@@ -83,11 +115,13 @@ struct flight_found {
 	char name[FLIGHT_NAME_BYTES];
 	uint64_t time_ns; /* CLOCK_REALTIME, by its name: whole seconds */
 	uint64_t bytes;
+	/* What it has: CLOCK_MONOTONIC. 0: another run froze it, or 32 and more came since. */
+	uint64_t from_ns, until_ns;
 };
 
 /* From any thread: those that there are, the newest first, of these so many; reads the folder.
  * Returns how many. */
-size_t flight_files(const struct flight *f, struct flight_found *ret, size_t most);
+size_t flight_files(struct flight *f, struct flight_found *ret, size_t most);
 /* From any thread: opens one of them, to be read. A name is a whole one as above: what leads
  * elsewhere is none. Negative errno: there is none. */
 int flight_files_open(const struct flight *f, const char *name, uint64_t *ret_bytes);

@@ -8,19 +8,58 @@
 #define FLIGHT_WHY_BYTES 256
 #define FLIGHT_ID	 "%016" PRIx64
 #define FLIGHT_MARKS	 16 /* triggers of a file that have an event; all are counted */
+#define FLIGHT_RECENT	 32 /* files that new triggers are held against */
 
 struct flight_mark {
 	uint64_t time_ns;
+	bool is_again;
 	char why[FLIGHT_WHY_BYTES];
 };
 
 /* What a file is to be of. */
 struct flight_freeze {
 	uint64_t id;	   /* 0: none */
+	uint64_t number;   /* of its flight_recent */
 	uint64_t triggers; /* that it is for */
 	size_t nmarks;	   /* one at least: the first is what it is called by */
 	struct flight_mark marks[FLIGHT_MARKS];
 };
+
+/* ---- flight_recent.c: which triggers make a file ---- */
+
+enum flight_stage {
+	FLIGHT_PENDING, /* rows still come */
+	FLIGHT_COPIED,	/* is being written */
+	FLIGHT_THERE,
+	FLIGHT_FAILED, /* could not be written */
+};
+
+/* A file that there is lately, or is to be. */
+struct flight_recent {
+	uint64_t number; /* from 1 */
+	enum flight_stage stage;
+	char of[FLIGHT_OF_BYTES];
+	uint64_t at_ns, from_ns, until_ns; /* its moment; what it has */
+	char file[FLIGHT_NAME_BYTES];	   /* once it is there */
+};
+
+struct flight_recents {
+	struct flight_recent list[FLIGHT_RECENT]; /* a ring, by number */
+	uint64_t last;				  /* number, 0: there was none */
+};
+
+/* What becomes of a trigger; ret->taken is never set to what is not decided by others' times alone:
+ * FLIGHT_OWN is to be added by who asks, FLIGHT_JOINS is to be marked in the file *ret_number. */
+void flight_recents_judge(struct flight_recents *r, const struct flight_options *o,
+			  uint64_t time_ns, const char *of, struct flight_verdict *ret,
+			  uint64_t *ret_number);
+/* Returns its number. */
+uint64_t flight_recents_add(struct flight_recents *r, const struct flight_options *o,
+			    uint64_t time_ns, const char *of);
+/* Sets what a file has, where that is known. */
+void flight_recents_span(const struct flight_recents *r, struct flight_found *file);
+/* NULL: others came since. */
+struct flight_recent *flight_recents_at(struct flight_recents *r, uint64_t number);
 
 /* ---- flight_kept.c: what the window does not hold ---- */
 

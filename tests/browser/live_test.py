@@ -131,14 +131,16 @@ FREEZE = "freeze-20261126T193634Z-1.eacgm"
 def freezes():
     real = 1_795_721_794 * SECOND
     return {"freezes": True, "now_ns": NOW, "now_realtime_ns": real + (NOW - ONSET),
-            "files": [{"name": FREEZE, "time_realtime_ns": real, "bytes": 3_120_411}]}
+            "files": [{"name": FREEZE, "time_realtime_ns": real, "bytes": 3_120_411,
+                       "from_ns": ONSET - 10 * SECOND, "until_ns": ONSET + 5 * SECOND}],
+            "told": []}
 
 
 def self_answer():
     return {"version": "0.1.0", "host": "node1", "age_s": 4021.0, "own_cpu_cores": 0.012,
             "own_resident_bytes": 61e6, "probe_cpu_cores": 0.03, "job_cpu_cores": 6.1,
             "cost_ratio": 0.0049, "lost": 0, "unjudged": 0, "left_out": 0, "freezes": True,
-            "frozen": 1, "judges": True, "learning": False, "turned_down": [],
+            "frozen": 1, "held_off": 2, "judges": True, "learning": False, "turned_down": [],
             "layers": [{"layer": "torch", "calls": 1204331, "calls_per_s": 15200.0,
                         "busiest": "aten::linear"}]}
 
@@ -470,6 +472,25 @@ def a_trace_that_is_frozen_after_its_incident_was_opened_is_offered(page):
     page.agent.answers["freezes"] = freezes()
     page.wait(lambda: "The seconds around it were frozen: timeline and report" in page.text(), "it")
     assert page.browser.run("document.querySelectorAll('a.freeze-page').length") == 1
+
+
+@test
+def an_incident_without_a_file_of_its_own_says_which_has_it_or_why_none(page):
+    usual(page.agent)
+    got = freezes()
+    file = {**got["files"][0], "time_realtime_ns": got["files"][0]["time_realtime_ns"] - 8 * SECOND}
+    page.agent.answers["freezes"] = {**got, "files": [file]}
+    page.open("incidents/7")
+    page.wait(lambda: "It lies in the seconds that were frozen around something else: timeline" in page.text(),
+              "which has it")
+    held_off = {"time_ns": ONSET, "name": "freeze_held_off",
+                "text": f"not frozen: incident: x: held off: {FREEZE} is of the same, 8.0 s before it"}
+    page.agent.answers["freezes"] = {**got, "told": [held_off], "files": [
+        {**file, "from_ns": ONSET - 18 * SECOND, "until_ns": ONSET - 3 * SECOND}]}
+    page.wait(lambda: "Not frozen: incident: x: held off" in page.text() and
+              page.texts("a.freeze-page"), "why none has")
+    page.open("freezes")
+    page.wait(lambda: "UTC: not frozen: incident: x" in page.text(), "the list")
 
 
 @test

@@ -213,6 +213,8 @@ def _(t):
     expect(list(frozen) == ["get"] and got == told, (got, told))
     got = {a.status("/freeze", method="POST", data=body.encode()) for body in (note, "{", "")}
     got |= {without.status("/freeze", method="POST", data=b""), posted_by_nobody(a, b"")[0][0]}
+    t.wait_for(lambda: a.status("/freeze", method="POST", data=b"") == 429, "it to be held off")
+    got.add(429)
     expect(list(posts) == ["post"] and got == {int(s) for s in posts["post"]["responses"]}, got)
     a.end()
     without.end()

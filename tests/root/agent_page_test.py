@@ -102,7 +102,8 @@ def look(reader, found, pid):
     browser.run("history.back()")
     # another incident of the busy machine may have been frozen just before, and has this one too
     reader.t.wait_for(lambda: re.search(
-        "The seconds around it were frozen|Frozen [0-9]+ s before it", reader.text()), "a file")
+        "The seconds around it were frozen|that were frozen around something else|held off: freeze-",
+        reader.text()), "a file")
     page = browser.run("document.querySelector('a.freeze-page').href")
     reader.t.wait_for(lambda: reader.a.status(page[page.index("/freezes/"):]) == 200, "its page", 90)
     browser.open(page + "#timeline")

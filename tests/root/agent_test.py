@@ -468,6 +468,101 @@ def _(t):
     a.end()
 
 
+FAMILY = """
+import ctypes, subprocess, sys, time
+for slow in sys.argv[3:]:
+    subprocess.Popen([sys.executable, "-c", sys.argv[2], sys.argv[1], slow])
+while True:
+    ctypes.CDLL(sys.argv[1]).target_push(1)
+    time.sleep(0.5)
+"""
+
+
+def freezes_of(a):
+    return json.loads(a.get("/api/v1/freezes")[0])
+
+
+@test("incidents shortly after each other: a file has it, or it is held off, of the same job alone", 420)
+def _(t):
+    slow = [t.path("slow%d" % i) for i in range(3)]
+    store = t.path("agent.db")
+    a = Agent(t, "--detect", "--layers", "user",
+              *probes(PUSH, "libtarget.so:target_sleep(u32 ms)"), "--freeze", t.path("freezes"),
+              "--freeze-before", "300ms", "--freeze-after", "200ms", "--store", store)
+    start_in(t, a.group, PYTHON, "-c", FAMILY, LIBTARGET, PACED, *slow[:2])  # two of one job
+    other = start_in(t, a.group, PYTHON, "-c", PACED, LIBTARGET, slow[2])
+    t.wait_for(lambda: "judges from now on" in a.said(), a.said, 120)
+
+    def rows():  # an incident that is retold has its first beginning in what was told
+        return json.loads(a.get("/api/v1/incidents")[0])["incidents"]
+
+    def held_off():
+        return [row for row in freezes_of(a)["told"] if row["name"] == "freeze_held_off"]
+    for turn in range(1, 4):  # those of a turn may begin in the same half second, which is one file
+        for path in slow:
+            open(path, "w").close()
+        t.wait_for(lambda: len({r["pid"] for r in rows()}) == 3, a.said, 90)
+        for path in slow:
+            os.unlink(path)
+        t.wait_for(lambda: all(r["ended"] for r in rows()), a.said, 60)
+        if held_off():
+            break
+    expect(held_off(), a.said())
+    got, found = freezes_of(a), rows()
+    print("# %d incidents, %d files, %d held off, %d turns" % (
+        len(found), len(got["files"]), len(held_off()), turn))
+    for row in held_off():
+        name, apart = re.search(r"(freeze-\S+) is of the same, ([\d.]+) s (?:before|after) it; "
+                                r"what begins at \S+ \S+ UTC or later can be", row["text"]).groups()
+        near = next(f for f in got["files"] if f["name"] == name)
+        expect(float(apart) < 30 and not near["from_ns"] <= row["time_ns"] <= near["until_ns"], row)
+        expect("eacgm: " + row["text"] in a.said(), a.said())
+        of = {r["pid"] for r in found if abs(r["onset_ns"] - row["time_ns"]) < 5e8}
+        expect(of != {other.pid} or sum(r["pid"] == other.pid for r in found) > 1, (row, found))
+    expect(a.samples()["eacgm_freezes_held_off_total"] == [({}, len(held_off()))], held_off())
+    expect(json.loads(a.get("/api/v1/self")[0])["held_off"] == len(held_off()), held_off())
+    for row in got["told"]:
+        if row["name"] == "freeze_joined":
+            expect("eacgm: " + row["text"] in a.said() and " also has incident: " in row["text"], row)
+    a.end()
+    r = t.run([EACGM, "query", store, "--json",
+               "SELECT text FROM v_events WHERE name = 'freeze_held_off'"])
+    expect(r.status == 0 and {row["text"] for row in json.loads(r.out)} ==
+           {row["text"] for row in got["told"] if row["name"] == "freeze_held_off"}, r)
+
+
+@test("what is asked for twice is held off, and says until when; a signal is not held off by it", 120)
+def _(t):
+    folder = t.path("freezes")
+    a = Agent(t, "--budget", "100%", "--layers", "user", *probes(PUSH), "--freeze", folder,
+              "--freeze-before", "2s", "--freeze-after", "100ms")
+
+    def asked():
+        try:
+            with a.open(urllib.request.Request(a.url("/freeze"), method="POST", data=b"")) as r:
+                return r.status, r.read().decode()
+        except urllib.error.HTTPError as e:
+            return e.code, e.read().decode()
+    expect(asked() == (202, "will be written\n"), a.said())
+    expect(asked()[0] == 202, "it belongs to it")  # or is the next, where half a minute went by
+
+    def refused():  # once there is the file; not where half a minute went by
+        status, text = asked()
+        return status == 429 and "freeze-" in text and text
+    text = t.wait_for(refused, a.said)
+    expect(re.fullmatch(r"held off: freeze-\S+ is of the same, [\d.]+ s before it; what begins at "
+                        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC or later can be\n", text), text)
+    expect("eacgm: not frozen: asked by HTTP: held off: freeze-" in a.said(), a.said())
+    files = a.said().count("eacgm: froze ")
+    os.kill(a.p.pid, signal.SIGUSR1)
+    t.wait_for(lambda: a.said().count("eacgm: froze ") > files, a.said)
+    expect(": SIGUSR1" in a.said() and "also has asked by HTTP" in a.said(), a.said())
+    expect(a.samples()["eacgm_freezes_held_off_total"][0][1] >= 2, a.said())
+    got = freezes_of(a)
+    expect(all(f["until_ns"] - f["from_ns"] <= 2.1e9 for f in got["files"]), got)
+    a.end()
+
+
 def incidents(a, at):
     return "\n".join(line for line in a.said()[at:].splitlines() if "incident:" in line)
 

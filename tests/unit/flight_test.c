@@ -39,8 +39,20 @@ struct told {
 	unsigned files, failed;
 	char path[256], why[256];
 	struct err e;
+	unsigned joined;
+	uint64_t joined_ns;
+	char joined_path[256], joined_why[256];
 };
 static struct told told;
+
+static void joined(void *ctx, const char *path, uint64_t time_ns, const char *why)
+{
+	struct told *to = ctx;
+	to->joined++;
+	to->joined_ns = time_ns;
+	snprintf(to->joined_path, sizeof(to->joined_path), "%s", path);
+	snprintf(to->joined_why, sizeof(to->joined_why), "%s", why);
+}
 
 static void written(void *ctx, const char *path, const char *why, const struct err *failed)
 {
@@ -63,6 +75,7 @@ static void begin_with(struct flight_options o)
 	o.before_ns = 200 * MS;
 	o.after_ns = 100 * MS;
 	o.written = written;
+	o.joined = joined;
 	o.ctx = &told;
 	told = (struct told){0};
 	session_names_init(&names, pipeline_stack_bounds(true));
@@ -179,14 +192,32 @@ static void unlike_call(uint64_t start_ns, uint64_t dur_ns)
 	}
 }
 
+static struct flight_verdict verdict; /* of the last */
+
 static enum flight_taken trigger(uint64_t time_ns, const char *why)
 {
-	return flight_trigger(f, &(struct flight_cause){.time_ns = time_ns, .why = why});
+	return flight_trigger(f, &(struct flight_cause){.time_ns = time_ns, .why = why}, &verdict);
+}
+
+static enum flight_taken trigger_for(const char *of, uint64_t time_ns)
+{
+	return flight_trigger(f, &(struct flight_cause){.time_ns = time_ns, .why = of, .of = of},
+			      &verdict);
 }
 
 static enum flight_taken trigger_of(uint64_t time_ns, uint64_t id, bool is_known)
 {
-	return flight_trigger(f, &(struct flight_cause){time_ns, "why", id, is_known});
+	return flight_trigger(f, &(struct flight_cause){time_ns, "why", id, is_known, .of = NULL},
+			      &verdict);
+}
+
+static enum flight_taken trigger_again(uint64_t time_ns)
+{
+	return flight_trigger(
+		f,
+		&(struct flight_cause){
+			.time_ns = time_ns, .why = "again", .of = "whoever", .is_again = true},
+		&verdict);
 }
 
 /* ---- files ---- */
@@ -576,36 +607,92 @@ static void what_was_off_is_told(void **state)
 	end();
 }
 
-static void triggers_that_are_near_make_one_file(void **state)
+/* The first file is of 200 to 500 ms. */
+static void what_lies_in_a_files_time_belongs_to_it(void **state)
 {
 	(void)state;
 	struct flight_stats st;
-	begin_with((struct flight_options){.least_apart_ns = 80 * MS});
+	begin_with((struct flight_options){.least_apart_ns = 10 * MS});
 	put_names();
 	pass(450 * MS);
-	trigger(400 * MS, "first");
-	trigger(450 * MS, "second");
-	trigger(490 * MS, "a file of its own");
+	assert_int_equal(trigger(400 * MS, "first"), FLIGHT_OWN);
+	assert_int_equal(trigger(450 * MS, "second"), FLIGHT_JOINS);
+	assert_int_equal(trigger_for("job b", 230 * MS), FLIGHT_JOINS); /* whosever it is */
+	assert_int_equal(trigger_again(390 * MS), FLIGHT_JOINS);
+	assert_int_equal(trigger(510 * MS, "a file of its own"), FLIGHT_OWN);
+	assert_int_equal(told.joined, 0);
 	pass(LATER_NS);
 	pass(LATER_NS);
 	end_session();
 	flight_stats(f, &st);
-	assert_int_equal(st.triggers, 3);
-	assert_int_equal(st.joined, 1);
+	assert_int_equal(st.triggers, 4);
+	assert_int_equal(st.joined, 2);
 	assert_int_equal(st.files, 2);
 	assert_int_equal(count_files(), 2);
 	assert_string_equal(told.why, "a file of its own");
+	assert_int_equal(told.joined, 2);
+	assert_string_equal(told.joined_why, "job b");
+	assert_int_equal(told.joined_ns, 230 * MS);
 	tell_other();
+	assert_string_equal(told.joined_path, told.path);
 	struct rec_reader *r = open_told();
 	const struct rec_tables *t = rec_tables(r);
-	assert_int_equal(t->events.len, 2);
+	assert_int_equal(t->events.len, 4);
 	assert_string_equal(string_of(t, t->events.data[1].text), "second");
 	assert_string_equal(rec_meta(t, "frozen_why"), "first");
-	assert_int_equal(meta_number(t, "frozen_triggers"), 2);
+	assert_int_equal(meta_number(t, "frozen_triggers"), 3);
 	rec_close(r);
-	trigger(480 * MS, "that has its file");
+	assert_int_equal(trigger_for("job b", 250 * MS), FLIGHT_LATE);
+	assert_string_equal(verdict.file, strrchr(told.path, '/') + 1);
+	assert_int_equal(trigger_again(400 * MS), FLIGHT_LATE);
 	flight_stats(f, &st);
-	assert_int_equal(st.joined, 2);
+	assert_int_equal(st.joined, 3);
+	assert_int_equal(st.held_off, 0);
+	end();
+}
+
+static void what_is_near_another_of_the_same_is_held_off(void **state)
+{
+	(void)state;
+	struct flight_stats st;
+	begin_with((struct flight_options){.least_apart_ns = 300 * MS});
+	put_names();
+	pass(450 * MS);
+	assert_int_equal(trigger_for("job a", 400 * MS), FLIGHT_OWN);
+	assert_int_equal(trigger_for("job a", 650 * MS), FLIGHT_HELD_OFF);
+	assert_int_equal(verdict.hold, FLIGHT_HOLD_SAME);
+	assert_int_equal(verdict.time_ns, 650 * MS);
+	assert_int_equal(verdict.near_ns, 400 * MS);
+	assert_int_equal(verdict.next_ns, 700 * MS);
+	assert_string_equal(verdict.file, ""); /* there is none yet */
+	trigger_again(690 * MS);	       /* makes none either, and does not count */
+	assert_int_equal(trigger_for("job b", 650 * MS), FLIGHT_OWN);	/* nobody else is */
+	assert_int_equal(trigger_for("job a", 640 * MS), FLIGHT_JOINS); /* and that has it */
+	assert_int_equal(trigger_for("job a", 760 * MS), FLIGHT_OWN);
+	end_session();
+	assert_int_equal(trigger_for("job a", 1000 * MS), FLIGHT_HELD_OFF);
+	assert_string_equal(verdict.file, strrchr(told.path, '/') + 1);
+	assert_int_equal(verdict.next_ns, 1060 * MS);
+	flight_stats(f, &st);
+	assert_int_equal(st.files, 3);
+	assert_int_equal(st.held_off, 2);
+	end();
+}
+
+/* Two may stay. */
+static void a_file_drives_out_none_as_young(void **state)
+{
+	(void)state;
+	begin_with((struct flight_options){.least_apart_ns = 1000 * MS, .most_files = 2});
+	put_names();
+	assert_int_equal(trigger_for("job a", 400 * MS), FLIGHT_OWN);
+	assert_int_equal(trigger_for("job b", 700 * MS), FLIGHT_OWN);
+	assert_int_equal(trigger_for("job c", 1000 * MS), FLIGHT_HELD_OFF);
+	assert_int_equal(verdict.hold, FLIGHT_HOLD_MANY);
+	assert_int_equal(verdict.next_ns, 1400 * MS);
+	assert_int_equal(trigger_for("job c", 1450 * MS), FLIGHT_OWN);
+	end_session();
+	assert_int_equal(count_files(), 2);
 	end();
 }
 
@@ -619,9 +706,9 @@ static void it_says_until_when_rows_are_wanted(void **state)
 	assert_int_equal(flight_until_ns(f), 0);
 	trigger(400 * MS, "first");
 	assert_int_equal(flight_until_ns(f), 500 * MS);
-	trigger(490 * MS, "a file of its own");
+	trigger(590 * MS, "a file of its own");
 	trigger(450 * MS, "of the first or the second");
-	assert_int_equal(flight_until_ns(f), 590 * MS);
+	assert_int_equal(flight_until_ns(f), 690 * MS);
 	end_session();
 	assert_int_equal(flight_until_ns(f), 0);
 	end();
@@ -663,13 +750,14 @@ static void no_more_wait_than_there_is_room_for(void **state)
 	begin_with((struct flight_options){0});
 	put_names();
 	for (unsigned i = 0; i < 1000; i++)
-		trigger((100 + i % 300) * MS, "again");
+		trigger((100 + i % 40 * 310) * MS, "again");
 	pass(450 * MS);
 	end_session();
 	flight_stats(f, &st);
 	assert_int_equal(st.triggers, 1000);
-	assert_int_equal(st.files + st.joined, 1000);
-	assert_true(st.files < 20);
+	assert_int_equal(st.files + st.joined + st.held_off, 1000);
+	assert_true(st.files < 20 && st.held_off > 700);
+	assert_int_equal(trigger(13000 * MS, "once they are written"), FLIGHT_OWN);
 	end();
 }
 
@@ -700,7 +788,7 @@ static void what_cannot_be_written_is_told(void **state)
 	call(450 * MS, 5);
 	pass(510 * MS);
 	trigger(400 * MS, "why");
-	trigger(450 * MS, "why");
+	trigger(550 * MS, "why");
 	pass(LATER_NS);
 	end_session();
 	flight_stats(f, &st);
@@ -885,7 +973,9 @@ int main(void)
 		cmocka_unit_test(what_comes_after_does_not_drive_out_what_was_before),
 		cmocka_unit_test(losses_of_its_time_are_told),
 		cmocka_unit_test(what_was_off_is_told),
-		cmocka_unit_test(triggers_that_are_near_make_one_file),
+		cmocka_unit_test(what_lies_in_a_files_time_belongs_to_it),
+		cmocka_unit_test(what_is_near_another_of_the_same_is_held_off),
+		cmocka_unit_test(a_file_drives_out_none_as_young),
 		cmocka_unit_test(it_says_until_when_rows_are_wanted),
 		cmocka_unit_test(a_file_has_the_id_that_others_know),
 		cmocka_unit_test(no_more_wait_than_there_is_room_for),

@@ -162,7 +162,7 @@ function self(): Live {
       ["of the jobs' CPU time", percent(a.cost_ratio)], ["probes at work", cores(a.probe_cpu_cores)], ["jobs", cores(a.job_cpu_cores)],
       ["the agent itself", `${cores(a.own_cpu_cores)}, ${bytes(a.own_resident_bytes)}`], ["runs for", s(a.age_s)],
       ["lost", count(a.lost)], ["not judged", count(a.unjudged)], ["left out for want of room", count(a.left_out)],
-      ["frozen traces", a.freezes ? count(a.frozen) : "none: start the agent with --freeze FOLDER"],
+      ["frozen traces", a.freezes ? `${count(a.frozen)}${a.held_off > 0 ? `, ${count(a.held_off)} held off` : ""}` : "none: start the agent with --freeze FOLDER"],
     ];
     add(clear(box), [
       section("What it costs", h("dl", { class: "facts" }, ...facts.flatMap(([k, v]) => [h("dt", null, k), h("dd", null, v)]))),

@@ -6,9 +6,8 @@ import { bytes } from "../format";
 import { get, type Live } from "./get";
 import { ask, hasToken } from "./token";
 
-const AFTER_NS = 5e9; // unless the agent was told otherwise
-const APART_NS = 31e9; // what happens so soon after another belongs to the same file
-const BEFORE_NS = 2e9; // names of files have whole seconds
+const NEAR_NS = 2e9; // names of files have whole seconds, and where an incident begins is found more closely later
+const HELD_OFF = "freeze_held_off"; // the name of what is told of it
 const AGAIN_MS = 1000; // while something is made
 const SAVED_MS = 60000; // in which a browser has begun to keep what it is given
 
@@ -84,25 +83,33 @@ function links(f: Json): HTMLElement {
   return span;
 }
 
+const sentence = (text: string): string => `${text[0]!.toUpperCase()}${text.slice(1)}.`;
+
 /** What was frozen of an incident. */
 export async function frozenOf(i: Json, _now: number): Promise<HTMLElement | null> {
   const got = await get("freezes"), onset = i.onset_ns + (got.now_realtime_ns - got.now_ns);
-  const file = (got.files as Json[]).find((f) => f.time_realtime_ns <= onset + BEFORE_NS && onset - f.time_realtime_ns < APART_NS);
-  const late = file && onset - file.time_realtime_ns > AFTER_NS;
-  if (file) return h("p", { class: "frozen" }, late ? `Frozen ${Math.round((onset - file.time_realtime_ns) / 1e9)} s before it, and within thirty seconds nothing else is: ` : "The seconds around it were frozen: ", links(file));
+  const apart = (f: Json): number => Math.abs(f.time_realtime_ns - onset);
+  const has = (f: Json): boolean => f.from_ns === null ? apart(f) < NEAR_NS : f.from_ns <= i.onset_ns && i.onset_ns <= f.until_ns;
+  const file = (got.files as Json[]).filter(has).sort((a, b) => apart(a) - apart(b))[0];
+  if (file) return h("p", { class: "frozen" }, apart(file) < NEAR_NS ? "The seconds around it were frozen: " : "It lies in the seconds that were frozen around something else: ", links(file));
+  const told = (got.told as Json[]).find((t) => t.name === HELD_OFF && Math.abs(t.time_ns - i.onset_ns) < NEAR_NS), near = told && (got.files as Json[]).find((f) => told.text.includes(f.name));
+  if (told) return h("p", { class: "frozen" }, sentence(told.text), near ? [" ", links(near)] : null);
   return got.freezes ? null : note("The seconds around an incident become a recording where the agent is started with --freeze FOLDER.");
 }
 
 export function freezes(): Live {
-  const list = h("ul", { class: "freezes" }), none = note();
-  let shown = "";
-  return { box: h("div", null, none, list,
+  const list = h("ul", { class: "freezes" }), none = note(), told = h("ul", { class: "freezes-told" });
+  let shown = "", shownTold = "";
+  return { box: h("div", null, none, list, told,
     note("Each is a recording like any other, which eacgm report FILE reads. A Perfetto trace of it is a file that ",
       h("a", { href: "https://ui.perfetto.dev/", target: "_blank", rel: "noopener noreferrer" }, "ui.perfetto.dev"),
       " opens; this page sends nothing there. Timelines and traces are made when they are asked for, which may take some seconds.")), refresh: async () => {
     const got = await get("freezes"), text = JSON.stringify(got.files);
     none.hidden = got.files.length > 0;
     add(clear(none), [got.freezes ? "Nothing was frozen so far." : "Nothing is frozen: start the agent with --freeze FOLDER."]);
+    const texts = (got.told as Json[]).map((t) => `${utc(t.time_ns + (got.now_realtime_ns - got.now_ns))}: ${t.text}`);
+    if (texts.join("\n") !== shownTold) renew(told, texts.map((t) => h("li", { class: "note" }, t)));
+    shownTold = texts.join("\n");
     if (text === shown) { showAll(); return; } // of what was done while another view was on the screen
     shown = text;
     renew(list, got.files.map((f: Json) => h("li", null, h("strong", null, utc(f.time_realtime_ns)), " ", links(f), h("span", { class: "note" }, ` ${f.name}`))));
