@@ -100,8 +100,11 @@ void agent_frozen_taken(struct agent *a, const char *why, const struct flight_ve
 	if (v->taken == FLIGHT_OWN || v->taken == FLIGHT_JOINS)
 		return;
 	if (v->taken == FLIGHT_LATE) {
-		buf_printf(&text, "%s also has %s",
-			   v->file[0] ? v->file : "the file that is being written", why);
+		if (v->file[0])
+			buf_printf(&text, "%s/%s", flight_folder(a->flight), v->file);
+		else
+			buf_printf(&text, "the file that is being written");
+		buf_printf(&text, " also has %s", why);
 	} else {
 		buf_printf(&text, "not frozen: %s: ", why);
 		agent_frozen_sentence(&text, v);

@@ -487,8 +487,8 @@ def an_incident_without_a_file_of_its_own_says_which_has_it_or_why_none(page):
                 "text": f"not frozen: incident: x: held off: {FREEZE} is of the same, 8.0 s before it"}
     page.agent.answers["freezes"] = {**got, "told": [held_off], "files": [
         {**file, "from_ns": ONSET - 18 * SECOND, "until_ns": ONSET - 3 * SECOND}]}
-    page.wait(lambda: "Not frozen: incident: x: held off" in page.text() and
-              page.texts("a.freeze-page"), "why none has")
+    page.wait(lambda: "8.0 s before it. timeline and report, the file" in page.text(), "why none has")
+    assert "Not frozen: incident: x: held off" in page.text(), page.text()
     page.open("freezes")
     page.wait(lambda: "UTC: not frozen: incident: x" in page.text(), "the list")
 

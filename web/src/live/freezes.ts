@@ -93,7 +93,7 @@ export async function frozenOf(i: Json, _now: number): Promise<HTMLElement | nul
   const file = (got.files as Json[]).filter(has).sort((a, b) => apart(a) - apart(b))[0];
   if (file) return h("p", { class: "frozen" }, apart(file) < NEAR_NS ? "The seconds around it were frozen: " : "It lies in the seconds that were frozen around something else: ", links(file));
   const told = (got.told as Json[]).find((t) => t.name === HELD_OFF && Math.abs(t.time_ns - i.onset_ns) < NEAR_NS), near = told && (got.files as Json[]).find((f) => told.text.includes(f.name));
-  if (told) return h("p", { class: "frozen" }, sentence(told.text), near ? [" ", links(near)] : null);
+  if (told) return h("p", { class: "frozen" }, `${sentence(told.text)} `, near ? links(near) : null);
   return got.freezes ? null : note("The seconds around an incident become a recording where the agent is started with --freeze FOLDER.");
 }
 
