@@ -294,8 +294,10 @@ static void post_freeze(void *ctx, const struct http_question *q, struct http_an
 				       [FLIGHT_JOINS] = 202,
 				       [FLIGHT_LATE] = 200,
 				       [FLIGHT_HELD_OFF] = 429};
-	const struct flight_verdict v = agent_peers_freeze(
-		a->peers, &(struct agent_freeze){.why = "asked by HTTP", .of = "who asks by HTTP"});
+	const struct flight_verdict v =
+		agent_peers_freeze(a->peers, &(struct agent_freeze){.why = "asked by HTTP",
+								    .of = "who asks by HTTP",
+								    .is_answered = true});
 	ret->status = statuses[v.taken];
 	agent_frozen_sentence(&ret->body, &v);
 	buf_printf(&ret->body, "\n");

@@ -169,7 +169,7 @@ struct flight_verdict agent_peers_freeze(struct agent_peers *p, const struct age
 		tell_all(p, note, z->time_ns);
 	}
 	free(note);
-	if (!z->is_again)
+	if (!z->is_again && !z->is_answered)
 		agent_frozen_taken(p->agent, z->why, &ret);
 	return ret;
 }

@@ -37,6 +37,7 @@ struct agent_freeze {
 	uint32_t pid;
 	const char *of; /* without a process: as of a struct flight_cause; with one it is its job */
 	bool is_again;	/* as of a struct flight_cause: nothing is said of it */
+	bool is_answered; /* who asks is told what becomes of it: nobody else is */
 };
 
 /* From any thread, and waits for nobody. It is frozen, and where a file comes of it the peers are
