@@ -85,19 +85,27 @@ def parents():
     return ret
 
 
-def together_of(pid):
-    """Memory of the agent and of all that it has forked, what they share counted once."""
-    parent, total = parents(), 0
+def family_of(pid):
+    """A process, and all that it and they have forked, those that live."""
+    parent, ret = parents(), [pid]
     for one in parent:
-        above = one
+        above = parent.get(one)
         while above and above != pid:
             above = parent.get(above)
         if above:
-            try:
-                with open("/proc/%d/smaps_rollup" % one) as f:
-                    total += int(re.search(r"^Pss:\s+(\d+)", f.read(), re.M).group(1)) * 1024
-            except (OSError, AttributeError):
-                pass
+            ret.append(one)
+    return ret
+
+
+def together_of(pid):
+    """Memory of the agent and of all that it has forked, what they share counted once."""
+    total = 0
+    for one in family_of(pid):
+        try:
+            with open("/proc/%d/smaps_rollup" % one) as f:
+                total += int(re.search(r"^Pss:\s+(\d+)", f.read(), re.M).group(1)) * 1024
+        except (OSError, AttributeError):
+            pass
     return total
 
 

@@ -43,6 +43,14 @@ static inline uint64_t realtime_offset_ns(void)
 	return ret;
 }
 
+/* What this thread has used so far. */
+static inline uint64_t thread_cpu_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return timespec_ns(&ts);
+}
+
 /* What all threads of a process have used so far, those that ended included; 0: it is not there. */
 static inline uint64_t process_cpu_ns(pid_t pid)
 {

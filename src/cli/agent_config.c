@@ -51,6 +51,7 @@ static const struct known {
 	{"rules.trace", PART, NULL},
 	{"rules.layers", PARTS, NULL},
 	{"budget", ONE, "budget"},
+	{"own_budget", ONE, "own-budget"},
 	{"detect", YES, "detect"},
 	{"alarms_per_hour", ONE, "alarms-per-hour"},
 	{"least_effect", ONE, "least-effect"},

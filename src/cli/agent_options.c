@@ -17,6 +17,7 @@
 
 #define PORT		 9477
 #define BUDGET		 0.01
+#define OWN_BUDGET	 0.005
 #define FREEZE_MB	 16
 #define FREEZE_BEFORE_NS 10000000000ULL
 #define FREEZE_AFTER_NS	 5000000000ULL
@@ -115,19 +116,31 @@ static int read_files_of_listener(struct agent_options *o, const struct args *a,
 	return 0;
 }
 
+/* A share, of a percentage. */
+static int read_share(const char *option, const char *text, double *ret, struct err *e)
+{
+	char *end = NULL;
+	double percent = strtod(text, &end);
+	if (end == text || (*end && strcmp(end, "%")) || !(percent >= 0.1 && percent <= 100))
+		return err_set(e, EINVAL, "--%s: '%s' is not a percentage from 0.1 to 100", option,
+			       text);
+	*ret = percent / 100;
+	return 0;
+}
+
 static int read_budget(struct agent_options *o, const struct args *a, struct err *e)
 {
 	const char *text = args_get(a, "budget");
-	char *end = NULL;
 	o->budget = args_has(a, "detect") ? 0 : BUDGET;
-	if (!text)
-		return 0;
-	double percent = strtod(text, &end);
-	if (end == text || (*end && strcmp(end, "%")) || !(percent >= 0.1 && percent <= 100))
-		return err_set(e, EINVAL, "--budget: '%s' is not a percentage from 0.1 to 100",
-			       text);
-	o->budget = percent / 100;
-	return 0;
+	return text ? read_share("budget", text, &o->budget, e) : 0;
+}
+
+/* After the jobs' budget: where that is all there is, every call is wanted. */
+static int read_own_budget(struct agent_options *o, const struct args *a, struct err *e)
+{
+	const char *text = args_get(a, "own-budget");
+	o->own_budget = o->budget > 0 && o->budget < 1 ? OWN_BUDGET : 0;
+	return text ? read_share("own-budget", text, &o->own_budget, e) : 0;
 }
 
 static int read_duration(struct agent_options *o, const struct args *a, struct err *e)
@@ -512,6 +525,7 @@ static const struct {
 	{"tls-key", read_files_of_listener},
 	{"token-file", read_files_of_listener},
 	{"budget", read_budget},
+	{"own-budget", read_own_budget},
 	{"duration", read_duration},
 	{"alarms-per-hour", read_alarms},
 	{"least-effect", read_alarms},

@@ -22,7 +22,8 @@ struct agent_address {
 struct agent_options {
 	struct agent_address where;
 	bool detects, dcgm;
-	double budget; /* share of the jobs' processor time, 0: none */
+	double budget;	   /* share of the jobs' processor time, 0: none */
+	double own_budget; /* cores that the agent itself may take, likewise */
 	uint64_t duration_ns;
 	struct session_detect_options judged;
 	struct flight_options frozen;	/* folder NULL: nothing is */

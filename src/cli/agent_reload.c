@@ -8,19 +8,25 @@
 static const char *const listeners[] = {"listen", "tls-cert", "tls-key", "token-file"};
 /* What probes, samples and the detector do not depend on. */
 static const char *const others[] = {
-	"budget",     "freeze-before", "freeze-after", "freeze-files", "freeze-bytes",
-	"freeze-age", "store-keep",    "no-dcgm",      "store-bytes",
+	"budget",	"own-budget", "freeze-before", "freeze-after", "freeze-files",
+	"freeze-bytes", "freeze-age", "store-keep",    "no-dcgm",      "store-bytes",
 };
+static const char *const budgets[] = {"budget", "own-budget"};
 /* Of the receiver of OTLP. Nobody takes it over where profiles go to it as well, nor a URL where
  * there was none, or is none any more. */
 static const char *const receiver[] = {"otlp", "otlp-interval", "otlp-header", "otlp-ca"};
 
+static bool has_budget(const struct args *a)
+{
+	return args_has(a, "budget") || args_has(a, "own-budget");
+}
+
 static bool is_taken(const struct args *was, const struct args *now, const char *name)
 {
-	/* beside a detector there is none unless it is told, and one that comes or goes decides by
+	/* beside a detector there is none unless one is told, and one that comes or goes decides by
 	 * what it judges */
-	if (!strcmp(name, "budget") && args_has(now, "detect"))
-		return args_has(was, name) && args_has(now, name);
+	if (name_is_among(name, budgets, LEN(budgets)) && args_has(now, "detect"))
+		return has_budget(was) && has_budget(now);
 	if (name_is_among(name, receiver, LEN(receiver)))
 		return !args_has(now, "otlp-profiles") &&
 		       (strcmp(name, "otlp") != 0 || (args_has(was, name) && args_has(now, name)));

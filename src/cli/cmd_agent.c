@@ -39,8 +39,10 @@ static const char *const description[] = {
 	"A job is a process that calls CUDA, NCCL or PyTorch. Jobs are not changed, restarted or "
 	"stopped.",
 	"What tracing costs the jobs is kept within a budget, 1 % of their processor time unless "
-	"told otherwise. With --detect what is not normal is looked for as 'eacgm watch' does, and "
-	"counted by its cause; there is a budget then where --budget says so.",
+	"told otherwise, and what the agent itself takes within 0.5 % of a core, as far as it "
+	"goes with calls. With --detect what is not normal is looked for as 'eacgm watch' does, "
+	"and "
+	"counted by its cause; there are budgets then where --budget or --own-budget says so.",
 	"It ends on Ctrl-C or SIGTERM; no probe stays. With -c, SIGHUP has the file read again: "
 	"another budget, receiver, certificate, token, address or limit is taken over; for others "
 	"it "
@@ -71,6 +73,11 @@ static const struct opt_def options[] = {
 	 "What tracing may cost the jobs, of their processor time: 1% unless told, with --detect "
 	 "as "
 	 "much as it takes.",
+	 NULL, 0},
+	{0, "own-budget", "PCT",
+	 "What the agent itself may take, of one core: 0.5% unless told, where --budget is less "
+	 "than 100% "
+	 "or not given; with --detect where a budget is given. It reads fewer calls for that.",
 	 NULL, 0},
 	{0, "detect", NULL,
 	 "Look for what is not normal, and why: by all functions, or, with --budget, by those that "
@@ -216,6 +223,7 @@ static void wanted_session(struct wanted *w)
 	o->catalog = &w->catalog;
 	o->target = &w->target;
 	o->budget = w->options.budget;
+	o->own_budget = w->options.own_budget;
 	o->judged = w->options.detects;
 	o->duration_ns = w->options.duration_ns;
 	o->frequent = args_has(&w->args, "layers");
@@ -442,8 +450,8 @@ static int listen_elsewhere(struct running *r, struct wanted *next, struct err *
 
 static void set_limits(struct running *r, const struct agent_options *o)
 {
-	if (o->budget > 0)
-		session_set_budget(r->session, o->budget);
+	if (o->budget > 0 || o->own_budget > 0)
+		session_set_budget(r->session, o->budget, o->own_budget);
 	if (r->agent.flight)
 		flight_limit(r->agent.flight, &o->frozen);
 	if (r->agent.store)

@@ -332,6 +332,7 @@ static const struct row_field coverage_fields[] = {
 	FIELD(coverage, off_ns, U64, VARINT, NUMBER),
 	FIELD(coverage, changes, U32, VARINT, NUMBER),
 	FIELD(coverage, in_bursts, U8, FIXED, NUMBER),
+	FIELD(coverage, for_own, U8, FIXED, NUMBER),
 };
 
 static const struct row_field gpu_span_fields[] = {

@@ -411,6 +411,7 @@ struct m_coverage {
 	uint64_t off_ns;
 	uint32_t changes;  /* how often it was turned down, or up again */
 	uint8_t in_bursts; /* it is on in bursts alone, as of the last row */
+	uint8_t for_own;   /* the last time for eacgm's own budget, else for the jobs' */
 };
 
 /* A GPU, or an instance of one (MIG). Key: uuid; what changes comes as counters. */

@@ -63,13 +63,6 @@ bool timed_function_offset(enum timed_function f, uint64_t *ret)
 
 /* ---- the child ---- */
 
-static double thread_cpu_ns(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (double)timespec_ns(&ts);
-}
-
 static void stay_on_this_cpu(void)
 {
 	cpu_set_t one;
@@ -86,10 +79,10 @@ static double time_calls(timed_fn *call, const struct page *here)
 	for (int i = 0; i < WARM_CALLS; i++)
 		call(here);
 	for (int round = 0; round < ROUNDS; round++) {
-		double start_ns = thread_cpu_ns();
+		uint64_t start_ns = thread_cpu_ns();
 		for (int i = 0; i < ROUND_CALLS; i++)
 			call(here);
-		ns[round] = (thread_cpu_ns() - start_ns) / ROUND_CALLS;
+		ns[round] = (double)(thread_cpu_ns() - start_ns) / ROUND_CALLS;
 	}
 	stats_sort(ns, ROUNDS);
 	return stats_quantile_sorted(ns, ROUNDS, QUICK_PART);

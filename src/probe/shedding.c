@@ -316,11 +316,25 @@ static void burst_off(struct tracer *t)
 	vec_free(&gone);
 }
 
+static uint64_t switched_ns(const struct tracer *t)
+{
+	return thread_cpu_ns() + __atomic_load_n(&t->switching.cpu_ns, __ATOMIC_SEQ_CST);
+}
+
 int tracer_burst(struct tracer *t, bool on, struct err *e)
 {
+	uint64_t began_ns = switched_ns(t);
+	int rc = 0;
 	t->shedding.bursts_on = on;
 	if (on)
-		return burst_on(t, e);
-	burst_off(t);
-	return 0;
+		rc = burst_on(t, e);
+	else
+		burst_off(t);
+	t->shedding.burst_cpu_ns += switched_ns(t) - began_ns;
+	return rc;
+}
+
+uint64_t tracer_bursts_cpu_ns(const struct tracer *t)
+{
+	return t->shedding.burst_cpu_ns;
 }

@@ -35,6 +35,7 @@ struct change {
 	pthread_t threads[DETACHERS];
 	size_t nthreads;
 	uint64_t began_ns, took_ns; /* atomic: of the part that was done last */
+	uint64_t *cpu_ns;	    /* atomic: the tracer's */
 };
 
 /* ---- in threads ---- */
@@ -63,6 +64,14 @@ static void *change_parts(void *arg)
 	return NULL;
 }
 
+static void *change_thread(void *arg)
+{
+	struct change *c = arg;
+	change_parts(c);
+	__atomic_fetch_add(c->cpu_ns, thread_cpu_ns(), __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
 /* ---- a change ---- */
 
 static bool is_done(const struct change *c)
@@ -78,7 +87,7 @@ static void change_begin(struct change *c)
 	size_t most = c->on ? 1 : DETACHERS;
 	c->began_ns = monotonic_ns();
 	while (c->nthreads < most && c->nthreads < c->parts.len &&
-	       !thread_start(&c->threads[c->nthreads], change_parts, c, "eacgm-switch"))
+	       !thread_start(&c->threads[c->nthreads], change_thread, c, "eacgm-switch"))
 		c->nthreads++;
 	if (!c->nthreads)
 		change_parts(c);
@@ -130,12 +139,13 @@ void switching_wait(struct tracer *t)
 	}
 }
 
-static struct change *change_new(const struct tracer *t, bool on)
+static struct change *change_new(struct tracer *t, bool on)
 {
 	struct change *c = xcalloc(1, sizeof(*c));
 	c->on = on;
 	c->method = t->method;
 	c->programs = &t->programs;
+	c->cpu_ns = &t->switching.cpu_ns;
 	return c;
 }
 

@@ -225,6 +225,8 @@ int tracer_set_bursts(struct tracer *t, const bool *in_bursts, size_t n, struct 
 /* Attaches those, or takes them off: no call of theirs is begun any more, and those that are open
  * have some milliseconds to end. */
 int tracer_burst(struct tracer *t, bool on, struct err *e);
+/* What that took of this program's processor time so far. */
+uint64_t tracer_bursts_cpu_ns(const struct tracer *t);
 
 /* Takes off the probes of calls that PyTorch tells, and of those that CUPTI tells if launches
  * is true, for good. Their calls go on being recorded until they are off, and those that are

@@ -18,6 +18,7 @@
 struct shedding {
 	VEC(bool) in_bursts; /* by probe */
 	bool bursts_on;
+	uint64_t burst_cpu_ns;	       /* putting them on and off, so far */
 	size_t times_left;	       /* how often places were taken off */
 	const volatile uint64_t *hits; /* of bpf/hits.h; NULL: nobody counts */
 	size_t hits_bytes;
@@ -30,6 +31,7 @@ struct switching {
 	uint64_t on_ns;	       /* what putting all places on took the last time; 0 = not yet */
 	bool off;	       /* bursts are: what comes now is not attached */
 	bool off_for_good;
+	uint64_t cpu_ns; /* atomic: of the threads that did it, so far */
 };
 
 /* What became of an entry in a file that was given back. */

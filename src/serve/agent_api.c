@@ -467,11 +467,13 @@ static json_t *coverages_json(const struct live_series *s)
 {
 	json_t *list = json_array();
 	for (size_t i = 0; i < s->coverages.len; i++)
-		json_array_append_new(list,
-				      json_pack("{s:o, s:o, s:o}", "layer",
-						text_json(s->coverages.data[i].layer), "function",
-						text_json(s->coverages.data[i].name), "seen_ratio",
-						number_json(s->coverages.data[i].seen_ratio)));
+		json_array_append_new(
+			list, json_pack("{s:o, s:o, s:o, s:b, s:s}", "layer",
+					text_json(s->coverages.data[i].layer), "function",
+					text_json(s->coverages.data[i].name), "seen_ratio",
+					number_json(s->coverages.data[i].seen_ratio), "in_bursts",
+					s->coverages.data[i].in_bursts, "budget",
+					s->coverages.data[i].for_own ? "own" : "jobs"));
 	return list;
 }
 
@@ -479,6 +481,15 @@ static json_t *coverages_json(const struct live_series *s)
 static json_t *cost_json(const struct live_state *s)
 {
 	return s->job_cpu > 0 ? number_json(s->probe_cpu / s->job_cpu) : json_null();
+}
+
+static json_t *own_budget_json(const struct own_budget_view *b)
+{
+	if (!(b->limit > 0))
+		return json_null();
+	return json_pack("{s:o, s:o, s:o, s:o}", "limit_cores", number_json(b->limit),
+			 "always_cores", number_json(b->used), "fixed_cores", number_json(b->fixed),
+			 "call_s", number_json(b->call_s));
 }
 
 static json_t *peer_json(const struct agent_peer *p)
@@ -510,6 +521,7 @@ json_t *agent_api_self(const struct agent_api_view *v)
 	json_object_set_new(ret, "host", text_json(v->agent.host));
 	json_object_set_new(ret, "age_s", age_json(v, s->start_ns));
 	json_object_set_new(ret, "own_cpu_cores", number_json(s->own_cpu));
+	json_object_set_new(ret, "own_budget", own_budget_json(&s->own_budget));
 	json_object_set_new(ret, "own_resident_bytes", number_json(s->own_rss_bytes));
 	json_object_set_new(ret, "probe_cpu_cores", number_json(s->probe_cpu));
 	json_object_set_new(ret, "job_cpu_cores", number_json(s->job_cpu));

@@ -292,6 +292,20 @@ static void write_coverage(const struct series_sink *x, const struct agent_view 
 	map64_free(&least);
 }
 
+/* By what they were turned down for. */
+static void write_in_bursts(const struct series_sink *x, const struct live_series *s)
+{
+	uint64_t jobs = 0, own = 0;
+	for (size_t i = 0; i < s->coverages.len; i++)
+		if (s->coverages.data[i].in_bursts)
+			*(s->coverages.data[i].for_own ? &own : &jobs) += 1;
+	series_family(
+		x, "eacgm_functions_in_bursts", FAMILY_GAUGE,
+		"Functions that are on in bursts alone, for the jobs' budget or for eacgm's own.");
+	series_sample(x, &(struct label){"budget", "jobs"}, 1, (double)jobs);
+	series_sample(x, &(struct label){"budget", "own"}, 1, (double)own);
+}
+
 /* Where the budget left out calls of what marks a step, several steps would be told as one. */
 bool agent_series_sees(const struct live_series *s, const char *marker)
 {
@@ -551,6 +565,22 @@ static void write_peers(const struct series_sink *x, const struct agent_peers_vi
 			      (double)p->notes[i]);
 }
 
+static void write_own_budget(const struct series_sink *x, const struct own_budget_view *b)
+{
+	if (!(b->limit > 0))
+		return;
+	write_number(x, "eacgm_own_budget_cores", FAMILY_GAUGE,
+		     "CPUs that eacgm itself may take (--own-budget).", b->limit);
+	write_number(x, "eacgm_own_always_cores", FAMILY_GAUGE,
+		     "CPUs that eacgm takes by what is on all the time, as reckoned from the last "
+		     "minute.",
+		     b->used);
+	write_number(x, "eacgm_own_fixed_cores", FAMILY_GAUGE,
+		     "Of these: what it takes whatever is called.", b->fixed);
+	write_number(x, "eacgm_own_call_seconds", FAMILY_GAUGE,
+		     "Processor time that eacgm takes for a call that it reads.", b->call_s);
+}
+
 static void write_own(const struct series_sink *x, const struct agent_view *v)
 {
 	const struct live_state *s = v->state;
@@ -558,6 +588,7 @@ static void write_own(const struct series_sink *x, const struct agent_view *v)
 	series_sample(x, &(struct label){"version", v->version}, 1, 1);
 	write_number(x, "eacgm_own_cpu_cores", FAMILY_GAUGE,
 		     "CPUs that eacgm itself used in the last second.", s->own_cpu);
+	write_own_budget(x, &s->own_budget);
 	write_number(x, "eacgm_own_resident_bytes", FAMILY_GAUGE,
 		     "Memory of eacgm's own process, without those that read files for it.",
 		     s->own_rss_bytes);
@@ -624,6 +655,7 @@ void agent_series_write(const struct series_sink *x, const struct agent_view *v)
 	write_jobs(x, v);
 	write_calls(x, v);
 	write_coverage(x, v);
+	write_in_bursts(x, v->series);
 	work_series_write(x, v->series);
 	collective_series_write(x, v->series);
 	memory_series_write(x, v->series);

@@ -14,7 +14,9 @@
 #define TOO_MUCH	1.05 /* of what may be spent */
 #define FILL		0.75 /* so much of it may be spent on what is always on, after a cut */
 #define RETURN_TO	0.6  /* and when probes come back */
+#define SECOND_NS	1e9
 #define KEPT		0.1  /* also where what nobody can save is more than the budget */
+#define OWN_LEAST	0.2  /* of eacgm's own, for calls and bursts, whatever the rest takes */
 #define RETURN_RICH_TO	0.8  /* likewise, where bursts cannot spend what there is, */
 #define RICH		0.5  /* so much of the credit */
 #define LEAST		0.01 /* of it: what costs less is not worth a cut */
@@ -36,14 +38,16 @@
 #define ECHO_S		0.5  /* what it cost is told so long after it, eacgm's own time above all */
 #define PAY		0.5  /* of what is left over goes to what they cost */
 
-void budget_open(struct budget *b, double ratio, bool steady)
+void budget_open(struct budget *b, double ratio, double own_limit, bool steady)
 {
 	*b = (struct budget){.ratio = ratio,
+			     .own_limit = own_limit,
 			     .steady = steady,
 			     .patience_s = PATIENCE_S,
 			     .returned_s = -SETTLED_S,
 			     .raised_s = -RAISE_APART_S,
 			     .length_s = 2 * BURST_S};
+	own_time_init(&b->own, steady ? OWN_JUDGED_NS : OWN_CALL_NS);
 }
 
 void budget_close(struct budget *b)
@@ -58,9 +62,15 @@ static void follow(double *mean, double value, double weight, double seconds)
 	*mean += (value - *mean) * (1 - pow(1 - weight, seconds / PERIOD_S));
 }
 
-static double cost_per_s(const struct budget_probe *p)
+static double call_ns(const struct budget *b, const struct budget_probe *p, enum budget_bound bound)
 {
-	return p->per_s * p->call_ns;
+	return bound == BUDGET_OWN ? b->own.call_ns : p->call_ns;
+}
+
+static double cost_per_s(const struct budget *b, const struct budget_probe *p,
+			 enum budget_bound bound)
+{
+	return p->per_s * call_ns(b, p, bound);
 }
 
 static void look_at_probe(struct budget *b, struct budget_probe *p, const struct budget_seen *seen)
@@ -82,48 +92,88 @@ static void look_at_probe(struct budget *b, struct budget_probe *p, const struct
 /* What came while the burst went costs as if it had lasted longer. */
 static double tail_s(const struct budget *b)
 {
-	double tail_ns = 0;
+	double tail_ns = 0, per_s = b->of[BUDGET_JOBS].bursts_per_s;
 	for (size_t i = 0; i < b->probes.len; i++)
 		if (b->probes.data[i].in_bursts)
 			tail_ns += b->probes.data[i].calls * b->probes.data[i].call_ns;
-	return b->bursts_per_s > 0 ? fmin(tail_ns / b->bursts_per_s, TAIL_MOST_S) : 0;
+	return per_s > 0 ? fmin(tail_ns / per_s, TAIL_MOST_S) : 0;
 }
 
 static void end_burst(struct budget *b)
 {
 	if (b->bursts_on || !(b->burst_s > 0))
 		return;
-	if (!b->raised)
+	if (!b->raised) {
 		b->length_s += (b->burst_s + tail_s(b) - b->length_s) * RISE;
-	b->burst_s = 0;
+		b->switch_ns += (b->switching_ns - b->switch_ns) * (b->switch_ns > 0 ? RISE : 1);
+	}
+	b->burst_s = b->switching_ns = 0;
 }
 
 static void sum_up(struct budget *b)
 {
-	b->always_per_s = b->bursts_per_s = 0;
-	for (size_t i = 0; i < b->probes.len; i++) {
-		const struct budget_probe *p = &b->probes.data[i];
-		if (!p->fixed)
-			*(p->in_bursts ? &b->bursts_per_s : &b->always_per_s) += cost_per_s(p);
+	for (enum budget_bound k = 0; k < BUDGET_BOUNDS; k++) {
+		struct budget_account *a = &b->of[k];
+		a->always_per_s = a->bursts_per_s = 0;
+		for (size_t i = 0; i < b->probes.len; i++) {
+			const struct budget_probe *p = &b->probes.data[i];
+			if (!p->fixed)
+				*(p->in_bursts ? &a->bursts_per_s : &a->always_per_s) +=
+					cost_per_s(b, p, k);
+		}
 	}
 }
 
 /* What recording costs is within the job's time: all of it is no limit, whatever the figures say.
  */
-static bool is_limited(const struct budget *b)
+static bool is_limited(const struct budget *b, enum budget_bound bound)
 {
+	if (bound == BUDGET_OWN)
+		return b->own_limit < 1 && own_time_known(&b->own);
 	return b->ratio < 1;
 }
 
-static double may_spend(const struct budget *b)
+/* ns a second */
+static double limit_of(const struct budget *b, enum budget_bound bound)
 {
-	return is_limited(b) ? b->ratio * b->job_per_s : INFINITY;
+	if (!is_limited(b, bound))
+		return INFINITY;
+	return bound == BUDGET_OWN ? b->own_limit * SECOND_NS : b->ratio * b->job_per_s;
+}
+
+static double may_spend(const struct budget *b, enum budget_bound bound)
+{
+	double limit = limit_of(b, bound);
+	if (bound == BUDGET_OWN && isfinite(limit))
+		return fmax(limit, b->of[bound].fixed_per_s + OWN_LEAST * limit);
+	return limit;
+}
+
+bool budget_own_is_too_small(const struct budget *b)
+{
+	return own_time_settled(&b->own) && b->own_limit < 1 &&
+	       b->own.fixed_per_s > b->own_limit * SECOND_NS;
 }
 
 /* Whether some of what a burst around what happened costs is in this period. */
 static bool is_in_cost(const struct budget *b)
 {
 	return b->raised || b->seconds < b->echo_s;
+}
+
+/* Of calls of all probes, also of those that cannot be turned down. */
+static void look_at_own(struct budget *b, const struct budget_seen *seen)
+{
+	double calls = 0;
+	for (size_t i = 0; i < b->probes.len; i++)
+		calls += b->probes.data[i].calls;
+	b->switching_ns += seen->switch_ns;
+	if (is_in_cost(b))
+		own_time_skip(&b->own);
+	else
+		own_time_add(&b->own, seen->seconds, fmax(seen->own_ns - seen->switch_ns, 0),
+			     calls);
+	b->of[BUDGET_OWN].fixed_per_s = b->own.fixed_per_s;
 }
 
 static void look(struct budget *b, const struct budget_seen *seen)
@@ -141,8 +191,9 @@ static void look(struct budget *b, const struct budget_seen *seen)
 	double slow = 1 - pow(1 - SLOW, seen->seconds / PERIOD_S);
 	b->job_per_s += (seen->job_ns / seen->seconds - b->job_per_s) * fmax(share, slow);
 	if (!is_in_cost(b)) /* eacgm has more to do while all is on */
-		follow(&b->fixed_per_s, fmax(seen->cost_ns - calls_ns, 0) / seen->seconds, SLOW,
-		       seen->seconds);
+		follow(&b->of[BUDGET_JOBS].fixed_per_s,
+		       fmax(seen->cost_ns - calls_ns, 0) / seen->seconds, SLOW, seen->seconds);
+	look_at_own(b, seen);
 	b->seconds += seen->seconds;
 	sum_up(b);
 	end_burst(b);
@@ -150,9 +201,9 @@ static void look(struct budget *b, const struct budget_seen *seen)
 
 /* ---- the account ---- */
 
-static double burst_ns(const struct budget *b)
+static double burst_ns(const struct budget *b, enum budget_bound bound)
 {
-	return b->bursts_per_s * b->length_s;
+	return b->of[bound].bursts_per_s * b->length_s + (bound == BUDGET_OWN ? b->switch_ns : 0);
 }
 
 /* The account does not sink by a burst around what happened. Returns what it did not pay. */
@@ -172,15 +223,37 @@ static double pay_back(struct budget *b, double now, double left)
 	return ret;
 }
 
+static void put(struct budget *b, enum budget_bound bound, double now, bool held)
+{
+	struct budget_account *a = &b->of[bound];
+	double may = may_spend(b, bound);
+	double most = fmax(may * CREDIT_S, burst_ns(b, bound));
+	double least = is_limited(b, bound) ? -may * DEBT_S : 0;
+	a->account_ns = fmax(fmin(now, most), held ? fmin(a->account_ns, 0) : least);
+}
+
+/* What stays has its part of each period, whenever it is taken. Calls of all probes. */
+static void book_own(struct budget *b, const struct budget_seen *seen)
+{
+	struct budget_account *a = &b->of[BUDGET_OWN];
+	double took_ns = a->fixed_per_s * seen->seconds + seen->switch_ns;
+	for (size_t i = 0; i < b->probes.len; i++)
+		took_ns += b->probes.data[i].calls * b->own.call_ns;
+	if (!is_limited(b, BUDGET_OWN))
+		a->account_ns = 0;
+	else if (!is_in_cost(b))
+		put(b, BUDGET_OWN,
+		    a->account_ns + may_spend(b, BUDGET_OWN) * seen->seconds - took_ns, seen->held);
+}
+
 static void book(struct budget *b, const struct budget_seen *seen)
 {
-	double most = fmax(may_spend(b) * CREDIT_S, burst_ns(b));
-	double least = is_limited(b) ? -may_spend(b) * DEBT_S : 0;
-	double kept = b->account_ns * exp(-seen->seconds / FORGET_S);
+	double kept = b->of[BUDGET_JOBS].account_ns * exp(-seen->seconds / FORGET_S);
 	double left = b->ratio * seen->job_ns - seen->cost_ns;
 	double now = kept + left;
 	now += is_in_cost(b) ? owe(b, now, kept) : -pay_back(b, now, left);
-	b->account_ns = fmax(fmin(now, most), seen->held ? fmin(b->account_ns, 0) : least);
+	put(b, BUDGET_JOBS, now, seen->held);
+	book_own(b, seen);
 }
 
 /* ---- who is in bursts ---- */
@@ -188,7 +261,7 @@ static void book(struct budget *b, const struct budget_seen *seen)
 struct candidate {
 	size_t probe;
 	enum budget_rank rank;
-	double per_s;
+	double per_s[BUDGET_BOUNDS];
 };
 typedef VEC(struct candidate) candidates_t;
 
@@ -196,20 +269,23 @@ typedef VEC(struct candidate) candidates_t;
 static int compare(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
+	double dx = x->per_s[BUDGET_JOBS], dy = y->per_s[BUDGET_JOBS];
 	if (x->rank != y->rank)
 		return x->rank < y->rank ? -1 : 1;
-	if (x->per_s < y->per_s || x->per_s > y->per_s)
-		return x->per_s > y->per_s ? -1 : 1;
+	if (dx < dy || dx > dy)
+		return dx > dy ? -1 : 1;
 	return x->probe < y->probe ? -1 : x->probe > y->probe;
 }
 
-/* least: those that cost less are left out. */
-static void list(const struct budget *b, bool in_bursts, double least, candidates_t *ret)
+static void list(const struct budget *b, bool in_bursts, candidates_t *ret)
 {
 	for (size_t i = 0; i < b->probes.len; i++) {
 		const struct budget_probe *p = &b->probes.data[i];
-		if (!p->fixed && p->in_bursts == in_bursts && cost_per_s(p) >= least)
-			*vec_push(ret) = (struct candidate){i, p->rank, cost_per_s(p)};
+		if (!p->fixed && p->in_bursts == in_bursts)
+			*vec_push(ret) = (struct candidate){
+				i,
+				p->rank,
+				{cost_per_s(b, p, BUDGET_JOBS), cost_per_s(b, p, BUDGET_OWN)}};
 	}
 	if (ret->len)
 		qsort(ret->data, ret->len, sizeof(*ret->data), compare);
@@ -220,34 +296,92 @@ static void move(struct budget *b, const struct candidate *c, bool to_bursts)
 	struct budget_probe *p = &b->probes.data[c->probe];
 	p->in_bursts = to_bursts;
 	p->burst_calls = 0;
-	b->always_per_s += to_bursts ? -c->per_s : c->per_s;
-	b->bursts_per_s += to_bursts ? c->per_s : -c->per_s;
+	for (enum budget_bound k = 0; k < BUDGET_BOUNDS; k++) {
+		b->of[k].always_per_s += to_bursts ? -c->per_s[k] : c->per_s[k];
+		b->of[k].bursts_per_s += to_bursts ? c->per_s[k] : -c->per_s[k];
+	}
 }
 
-static bool turn_down(struct budget *b)
+/* By what is on all the time. */
+static double spent_per_s(const struct budget *b, enum budget_bound bound)
 {
-	double may = may_spend(b), to_spend = may + fmin(b->account_ns, 0) / REPAY_S;
-	double goal = fmax(FILL * to_spend - b->fixed_per_s, KEPT * may);
+	return b->of[bound].fixed_per_s + b->of[bound].always_per_s;
+}
+
+/* So much of the limit is more than what may be spent, where what stays leaves it little. */
+static bool costs_too_much(const struct budget *b, enum budget_bound bound, bool held)
+{
+	double account_ns = b->of[bound].account_ns;
+	double over = ((held ? BUDGET_HELD : TOO_MUCH) - 1) * limit_of(b, bound);
+	return (held ? account_ns <= 0 : account_ns < 0) &&
+	       spent_per_s(b, bound) > may_spend(b, bound) + over;
+}
+
+/* What may be on all the time, so that it is so much of what is spent. What eacgm takes whatever
+ * is called leaves little of its own bound often enough: there it is a part of what is left. */
+static double goal(const struct budget *b, enum budget_bound bound, double part, double spend)
+{
+	double fixed = b->of[bound].fixed_per_s;
+	return bound == BUDGET_OWN ? part * (spend - fixed) : part * spend - fixed;
+}
+
+/* Of one that costs too much. */
+static double goal_down(const struct budget *b, enum budget_bound bound)
+{
+	double spend = may_spend(b, bound) + fmin(b->of[bound].account_ns, 0) / REPAY_S;
+	return fmax(goal(b, bound, FILL, spend), KEPT * limit_of(b, bound));
+}
+
+/* What costs too much by both is the jobs'. */
+static bool turn_down_for(struct budget *b, enum budget_bound bound)
+{
+	double most = goal_down(b, bound), least = LEAST * limit_of(b, bound);
 	bool moved = false;
 	candidates_t all = {0};
-	list(b, false, LEAST * may, &all);
-	for (size_t i = 0; i < all.len && b->always_per_s > goal; i++) {
+	list(b, false, &all);
+	for (size_t i = 0; i < all.len && b->of[bound].always_per_s > most; i++) {
+		if (all.data[i].per_s[bound] < least)
+			continue;
 		move(b, &all.data[i], true);
+		b->probes.data[all.data[i].probe].bound = bound;
 		moved = true;
 	}
 	vec_free(&all);
 	return moved;
 }
 
+static bool turn_down(struct budget *b, bool held)
+{
+	bool moved = false;
+	for (enum budget_bound k = 0; k < BUDGET_BOUNDS; k++)
+		if (costs_too_much(b, k, held))
+			moved |= turn_down_for(b, k);
+	return moved;
+}
+
+static double goal_up(const struct budget *b, enum budget_bound bound)
+{
+	double may = may_spend(b, bound), account_ns = b->of[bound].account_ns;
+	bool rich = account_ns > RICH * may * CREDIT_S && account_ns > burst_ns(b, bound);
+	return goal(b, bound, rich ? RETURN_RICH_TO : RETURN_TO, may);
+}
+
+static bool fits(const struct budget *b, const struct candidate *c,
+		 const double goals[BUDGET_BOUNDS])
+{
+	for (enum budget_bound k = 0; k < BUDGET_BOUNDS; k++)
+		if (b->of[k].always_per_s + c->per_s[k] > goals[k])
+			return false;
+	return true;
+}
+
 static bool take_back(struct budget *b)
 {
-	double may = may_spend(b);
-	bool rich = b->account_ns > RICH * may * CREDIT_S && b->account_ns > burst_ns(b);
-	double goal = (rich ? RETURN_RICH_TO : RETURN_TO) * may - b->fixed_per_s;
+	double goals[BUDGET_BOUNDS] = {goal_up(b, BUDGET_JOBS), goal_up(b, BUDGET_OWN)};
 	bool moved = false;
 	candidates_t all = {0};
-	list(b, true, 0, &all);
-	for (size_t i = all.len; i-- > 0 && b->always_per_s + all.data[i].per_s <= goal;) {
+	list(b, true, &all);
+	for (size_t i = all.len; i-- > 0 && fits(b, &all.data[i], goals);) {
 		move(b, &all.data[i], false);
 		moved = true;
 	}
@@ -255,11 +389,10 @@ static bool take_back(struct budget *b)
 	return moved;
 }
 
-static bool costs_too_much(const struct budget *b, bool held)
+/* A bound that there is not has no debts. */
+static bool has_debts(const struct budget *b)
 {
-	double may = may_spend(b), per_s = b->fixed_per_s + b->always_per_s;
-	return (held ? b->account_ns <= 0 : b->account_ns < 0) &&
-	       per_s > (held ? BUDGET_HELD : TOO_MUCH) * may;
+	return b->of[BUDGET_JOBS].account_ns < 0 || b->of[BUDGET_OWN].account_ns < 0;
 }
 
 /* How long nothing has to have moved. */
@@ -273,7 +406,7 @@ static double wait_s(const struct budget *b)
 static bool decide(struct budget *b, bool held)
 {
 	double quiet_s = b->seconds - b->moved_s;
-	if (costs_too_much(b, held) && turn_down(b)) {
+	if (turn_down(b, held)) {
 		bool early = b->seconds - b->returned_s < SETTLED_S;
 		b->patience_s = early ? fmin(b->patience_s * 2, PATIENCE_MOST_S) : b->patience_s;
 		if (!b->young_s || quiet_s > STEADY_S)
@@ -283,7 +416,7 @@ static bool decide(struct budget *b, bool held)
 	}
 	if (quiet_s > fmax(b->steady ? 2 * wait_s(b) : 0, PATIENCE_MOST_S))
 		b->patience_s = PATIENCE_S;
-	if (held || b->account_ns < 0 || b->bursts_on || quiet_s < wait_s(b) || !take_back(b))
+	if (held || has_debts(b) || b->bursts_on || quiet_s < wait_s(b) || !take_back(b))
 		return false;
 	b->moved_s = b->returned_s = b->seconds;
 	return true;
@@ -299,12 +432,18 @@ static bool any_in_bursts(const struct budget *b)
 	return false;
 }
 
+static bool pays_burst(const struct budget *b, enum budget_bound bound)
+{
+	double account_ns = b->of[bound].account_ns;
+	return !is_limited(b, bound) || (account_ns >= burst_ns(b, bound) / 2 && account_ns > 0);
+}
+
 /* A burst begins when half of it is there: the account is even on average. */
 static bool burst(const struct budget *b)
 {
 	if (b->bursts_on)
 		return b->burst_s < BURST_S;
-	return b->rest_s >= REST_S && b->account_ns >= burst_ns(b) / 2 && b->account_ns > 0 &&
+	return b->rest_s >= REST_S && pays_burst(b, BUDGET_JOBS) && pays_burst(b, BUDGET_OWN) &&
 	       any_in_bursts(b);
 }
 
@@ -312,7 +451,8 @@ static bool burst(const struct budget *b)
  * owed is there: whatever happens how often, in the long run the budget is kept but for that. */
 static bool is_raised(const struct budget *b, const struct budget_seen *seen)
 {
-	double since_s = b->seconds - b->raised_s, most_ns = RAISE_DEBT_S * may_spend(b);
+	double since_s = b->seconds - b->raised_s,
+	       most_ns = RAISE_DEBT_S * may_spend(b, BUDGET_JOBS);
 	if (!seen->raised || !any_in_bursts(b))
 		return false;
 	if (b->raised)
@@ -332,7 +472,9 @@ void budget_step(struct budget *b, const struct budget_seen *seen, struct budget
 	/* of one that has just begun the mean is too small */
 	double job_per_s = fmax(b->job_per_s, seen->job_ns / seen->seconds);
 	if (job_per_s > 0)
-		ret->cost_ratio = fmin((b->fixed_per_s + b->always_per_s) / job_per_s, 1);
+		ret->cost_ratio = fmin(spent_per_s(b, BUDGET_JOBS) / job_per_s, 1);
+	if (own_time_known(&b->own))
+		ret->own_cores = spent_per_s(b, BUDGET_OWN) / SECOND_NS;
 	b->raised &= b->bursts_on; /* else what came since was while it went */
 	ret->raised = is_raised(b, seen);
 	if (ret->raised && !b->raised)

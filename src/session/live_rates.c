@@ -172,6 +172,7 @@ static void end_cost(struct live_rates *r, const struct session_view *v, uint64_
 	s->own_rss_bytes = own_rss_bytes();
 	smooth(&s->probe_cpu, (double)(v->running_cost_ns - r->probes_ns) / 1e9 / seconds);
 	r->probes_ns = v->running_cost_ns;
+	s->own_budget = v->own_budget;
 	s->holds = v->holds;
 	s->held_ns = v->held_ns;
 	double job_cpu = 0;

@@ -294,6 +294,8 @@ static void take_coverages(struct live_series *s, const struct session_view *v)
 		struct live_coverage *c = coverage_of(s, v, row->probe);
 		if (!c || row->on_ns < c->on_ns || row->off_ns < c->off_ns)
 			continue;
+		c->in_bursts = row->in_bursts;
+		c->for_own = row->for_own;
 		double on_ns = (double)(row->on_ns - c->on_ns);
 		double all_ns = on_ns + (double)(row->off_ns - c->off_ns);
 		if (all_ns <= 0)

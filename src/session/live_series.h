@@ -80,6 +80,8 @@ struct live_coverage {
 	char layer[LAYER_NAME_BYTES];
 	char name[SERIES_NAME];
 	double seen_ratio; /* of the time between the last two rows: its probe was on */
+	bool in_bursts;
+	bool for_own; /* the last time it was turned down for eacgm's own budget */
 	/* the rest is its own */
 	uint64_t on_ns, off_ns;
 };

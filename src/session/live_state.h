@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/layer.h"
+#include "session/own_time.h"
 
 #define LIVE_LAYERS	 32
 #define LIVE_GPUS	 64
@@ -130,6 +131,7 @@ struct live_state {
 	double probe_cpu; /* cores: what the probes took of them */
 	double own_cpu;	  /* cores: eacgm's */
 	double own_rss_bytes;
+	struct own_budget_view own_budget;
 	uint64_t holds;	     /* how often tasks were held so far */
 	uint64_t held_ns;    /* and how long in sum */
 	uint64_t lost;	     /* events that nobody saw */

@@ -108,6 +108,7 @@ static struct session *session_new(const struct session_options *opts)
 	pthread_mutex_init(&s->tables_lock, NULL);
 	pthread_mutex_init(&s->inside.lock, NULL);
 	pthread_mutex_init(&s->bringing, NULL);
+	pthread_mutex_init(&s->budget.told_lock, NULL);
 	return s;
 }
 

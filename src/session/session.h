@@ -98,6 +98,7 @@ struct session_options {
 	uint64_t burst_on_ns;		 /* 0 = always on */
 	uint64_t burst_period_ns;
 	double budget;	       /* share of the job's CPU time that recording may cost, 0 = any */
+	double own_budget;     /* cores that eacgm itself may take, 0 or 1 = any */
 	bool judged;	       /* who looks compares: budget.h's steady */
 	uint64_t max_bytes;    /* of a file, 0 = no limit */
 	const char *btf_path;  /* the kernel's types; NULL: the running kernel's */
@@ -175,9 +176,9 @@ void session_progress(const struct session *s, struct session_progress *ret);
 /* What session_service is to be called for; asked before each poll(2). Their number. */
 size_t session_fds(const struct session *s, struct pollfd ret[SESSION_FDS]);
 
-/* Another budget than the options', of a session that was started with one; on the thread that
- * calls session_service. */
-void session_set_budget(struct session *s, double budget);
+/* Others than the options' budgets, of a session that was started with one of them; on the thread
+ * that calls session_service. */
+void session_set_budget(struct session *s, double budget, double own_budget);
 
 /* Does what is due, at least 20 times a second: one of the descriptors is a clock. */
 void session_service(struct session *s);

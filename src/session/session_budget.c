@@ -21,19 +21,29 @@
 
 bool session_has_budget(const struct session *s)
 {
-	return s->opts->budget > 0;
+	return s->opts->budget > 0 || s->opts->own_budget > 0;
+}
+
+/* As budget.h has it. */
+static double limit_of(double option)
+{
+	return option > 0 ? option : 1;
 }
 
 void session_budget_open(struct session *s)
 {
 	if (session_has_budget(s))
-		budget_open(&s->budget.b, s->opts->budget, s->opts->judged);
+		budget_open(&s->budget.b, limit_of(s->opts->budget), limit_of(s->opts->own_budget),
+			    s->opts->judged);
+	s->budget.own_ns = (double)session_cpu_ns(s);
 	s->budget.looked_ns = s->budget.told_ns = s->budget.whole_ns = monotonic_ns();
 }
 
-void session_set_budget(struct session *s, double budget)
+void session_set_budget(struct session *s, double budget, double own_budget)
 {
-	s->budget.b.ratio = budget;
+	s->budget.b.ratio = limit_of(budget);
+	s->budget.b.own_limit = limit_of(own_budget);
+	s->budget.told_small = false;
 }
 
 void session_budget_close(struct session *s)
@@ -129,7 +139,7 @@ static double cost_so_far_ns(struct session *s, struct looking *l, struct runnin
 
 /* What eacgm itself took from the job: its time where no CPU was idle, by the job's share of all
  * CPUs. */
-static double own_ns(struct session *s, const struct budget_seen *seen)
+static double displaced_ns(struct session *s, const struct budget_seen *seen)
 {
 	struct session_budget *b = &s->budget;
 	double now_ns = (double)s->clock.cost.displacing_ns;
@@ -140,6 +150,18 @@ static double own_ns(struct session *s, const struct budget_seen *seen)
 	if (monotonic_ns() - s->clock.follow_ns < START_NS)
 		return 0;
 	return took_ns;
+}
+
+/* What eacgm used since the last look: all of its threads and processes. */
+static void measure_own(struct session *s, struct budget_seen *ret)
+{
+	struct session_budget *b = &s->budget;
+	double now_ns = (double)session_cpu_ns(s),
+	       switch_ns = (double)tracer_bursts_cpu_ns(s->tracer);
+	ret->own_ns = fmax(now_ns - b->own_ns, 0);
+	ret->switch_ns = switch_ns - b->switch_ns;
+	b->own_ns = now_ns;
+	b->switch_ns = switch_ns;
 }
 
 static void measure(struct session *s, struct budget_seen *ret)
@@ -160,7 +182,8 @@ static void measure(struct session *s, struct budget_seen *ret)
 		ret->burst_seconds =
 			((double)now_ns - fmax((double)b->burst_began_ns, (double)b->looked_ns)) /
 			SECOND_NS;
-	ret->cost_ns += own_ns(s, ret);
+	ret->cost_ns += displaced_ns(s, ret);
+	measure_own(s, ret);
 	tracer_loads(s->tracer, look_at_load, &l);
 	b->looked_ns = now_ns;
 	b->cost_ns = cost_ns;
@@ -197,7 +220,8 @@ static void tell_times(struct session *s)
 					       .on_ns = p->on_ns,
 					       .off_ns = p->off_ns,
 					       .changes = p->changes,
-					       .in_bursts = p->moved};
+					       .in_bursts = p->moved,
+					       .for_own = b->b.probes.data[i].bound == BUDGET_OWN};
 		if (p->off_ns || p->moved)
 			pipeline_row(s->pipeline, ROW_COVERAGE, &row, NULL, 0);
 	}
@@ -210,32 +234,43 @@ static double ratio_of(double part_ns, double job_ns)
 	return job_ns > 0 ? part_ns / job_ns : 0;
 }
 
-/* The dearest of those that moved. */
-static void name_dearest(struct session_budget *b, struct buf *text, size_t moved, bool down)
+/* Whether it moves, and so: into bursts for that bound, or out of them. */
+static bool is_moving(const struct session_budget *b, size_t probe, bool down,
+		      enum budget_bound bound)
 {
-	VEC(bool) named = {0};
+	const struct budget_probe *p = &b->b.probes.data[probe];
+	return p->in_bursts != b->probes.data[probe].moved && p->in_bursts == down &&
+	       (!down || p->bound == bound);
+}
+
+static double job_cost(const struct session_budget *b, size_t probe)
+{
+	return b->b.probes.data[probe].per_s * b->b.probes.data[probe].call_ns;
+}
+
+/* The dearest of those that move. */
+static void name_dearest(struct session_budget *b, struct buf *text, size_t moved, bool down,
+			 enum budget_bound bound)
+{
+	VEC(bool) left = {0};
 	for (size_t i = 0; i < b->b.probes.len; i++)
-		*vec_push(&named) = b->b.probes.data[i].in_bursts == b->probes.data[i].moved;
+		*vec_push(&left) = is_moving(b, i, down, bound);
 	for (size_t n = 0; n < moved && n < NAMES_MOST; n++) {
 		size_t best = SIZE_MAX;
-		for (size_t i = 0; i < named.len; i++) {
-			const struct budget_probe *p = &b->b.probes.data[i];
-			if (!named.data[i] && p->in_bursts == down &&
-			    (best == SIZE_MAX ||
-			     p->per_s * p->call_ns >
-				     b->b.probes.data[best].per_s * b->b.probes.data[best].call_ns))
+		for (size_t i = 0; i < left.len; i++)
+			if (left.data[i] &&
+			    (best == SIZE_MAX || job_cost(b, i) > job_cost(b, best)))
 				best = i;
-		}
 		if (best == SIZE_MAX)
 			break;
-		named.data[best] = true;
+		left.data[best] = false;
 		buf_printf(text, "%s %s (%.0f/s, %.2f us each)", n ? "," : ":",
 			   b->probes.data[best].name, b->b.probes.data[best].per_s,
 			   b->b.probes.data[best].call_ns / 1e3);
 	}
 	if (moved > NAMES_MOST)
 		buf_printf(text, " and %zu more", moved - NAMES_MOST);
-	vec_free(&named);
+	vec_free(&left);
 }
 
 static void say_and_note(struct session *s, struct buf *text)
@@ -246,30 +281,80 @@ static void say_and_note(struct session *s, struct buf *text)
 	buf_free(text);
 }
 
-static void note_moved(struct session *s, double cost_ratio, size_t moved, bool down)
+static void put_why(const struct session_budget *b, struct buf *text, enum budget_bound bound,
+		    const struct budget_order *order)
 {
+	if (bound == BUDGET_OWN)
+		buf_printf(text, "eacgm itself took %.2f %% of a core (own budget: %.3g %%)",
+			   100 * order->own_cores, 100 * b->b.own_limit);
+	else
+		buf_printf(text, "recording cost %.1f %% (budget: %.3g %%)",
+			   100 * order->cost_ratio, 100 * b->b.ratio);
+}
+
+static void note_moved(struct session *s, const struct budget_order *order, bool down,
+		       enum budget_bound bound)
+{
+	struct session_budget *b = &s->budget;
 	struct buf text = {0};
+	size_t moved = 0;
+	for (size_t i = 0; i < b->probes.len; i++)
+		moved += is_moving(b, i, down, bound);
 	if (!moved)
 		return;
-	buf_printf(&text, "%.1f s: %s %zu function%s, as recording cost %.1f %% (budget: %.3g %%)",
+	buf_printf(&text, "%.1f s: %s %zu function%s, as ",
 		   (double)(monotonic_ns() - s->start_ns) / SECOND_NS,
 		   down ? "on in bursts from now on" : "on all the time again", moved,
-		   moved == 1 ? "" : "s", 100 * cost_ratio, 100 * s->budget.b.ratio);
-	name_dearest(&s->budget, &text, moved, down);
+		   moved == 1 ? "" : "s");
+	put_why(b, &text, bound, order);
+	name_dearest(b, &text, moved, down, bound);
 	say_and_note(s, &text);
 }
 
-static void note_moves(struct session *s, double cost_ratio)
+/* What comes back does so by both bounds: told is the one that there is, the jobs' first. */
+static void note_moves(struct session *s, const struct budget_order *order)
+{
+	note_moved(s, order, true, BUDGET_JOBS);
+	note_moved(s, order, true, BUDGET_OWN);
+	note_moved(s, order, false, s->budget.b.ratio < 1 ? BUDGET_JOBS : BUDGET_OWN);
+}
+
+/* Once for a limit: what can be done does not change. */
+static void note_small(struct session *s)
 {
 	struct session_budget *b = &s->budget;
-	size_t down = 0, up = 0;
-	for (size_t i = 0; i < b->probes.len; i++) {
-		bool now = b->b.probes.data[i].in_bursts;
-		down += now && !b->probes.data[i].moved;
-		up += !now && b->probes.data[i].moved;
-	}
-	note_moved(s, cost_ratio, down, true);
-	note_moved(s, cost_ratio, up, false);
+	struct buf text = {0};
+	if (b->told_small || !budget_own_is_too_small(&b->b))
+		return;
+	b->told_small = true;
+	buf_printf(
+		&text,
+		"%.1f s: eacgm itself takes %.2f %% of a core without any call, more than its own "
+		"budget of %.3g %%: calls have a fifth of that beside",
+		(double)(monotonic_ns() - s->start_ns) / SECOND_NS,
+		100 * b->b.own.fixed_per_s / SECOND_NS, 100 * b->b.own_limit);
+	say_and_note(s, &text);
+}
+
+static void tell_own(struct session *s, double used)
+{
+	const struct budget *b = &s->budget.b;
+	bool known = own_time_known(&b->own);
+	pthread_mutex_lock(&s->budget.told_lock);
+	s->budget.told_own = (struct own_budget_view){
+		.limit = b->own_limit < 1 ? b->own_limit : 0,
+		.used = known ? used : NAN,
+		.fixed = known ? b->own.fixed_per_s / SECOND_NS : NAN,
+		.call_s = known ? b->own.call_ns / SECOND_NS : NAN,
+	};
+	pthread_mutex_unlock(&s->budget.told_lock);
+}
+
+void session_budget_own(struct session *s, struct own_budget_view *ret)
+{
+	pthread_mutex_lock(&s->budget.told_lock);
+	*ret = s->budget.told_own;
+	pthread_mutex_unlock(&s->budget.told_lock);
 }
 
 /* Where a time begins or ends in which all are on around what happened. Returns whether. */
@@ -397,12 +482,14 @@ void session_budget_tick(struct session *s, unsigned tick)
 	if (!order.bursts_on)
 		switch_bursts(s, false);
 	if (order.moved) {
-		note_moves(s, order.cost_ratio);
+		note_moves(s, &order);
 		move_probes(s);
 	}
 	if (order.bursts_on)
 		switch_bursts(s, true);
 	tell_whole(s);
+	tell_own(s, order.own_cores);
+	note_small(s);
 	if (note_raised(s, order.raised) || order.moved || b->looked_ns - b->told_ns > TELL_NS) {
 		b->told_ns = b->looked_ns;
 		tell_times(s);
@@ -417,6 +504,8 @@ void session_budget_end(struct session *s)
 	tell_times(s);
 	if (s->budget.any_moved)
 		end_whole(s, monotonic_ns());
+	if (!(s->opts->budget > 0))
+		return;
 	pipeline_meta(s->pipeline, "budget_ratio", "%.6g", s->budget.b.ratio);
 	pipeline_meta(s->pipeline, "budget_cost_ratio", "%.6g", ratio_of(b->spent_ns, b->job_ns));
 }

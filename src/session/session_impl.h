@@ -141,6 +141,10 @@ struct session_budget {
 	bool bursts_on;
 	bool raised; /* they are on around what happened, since */
 	uint64_t raised_ns;
+	double own_ns, switch_ns;  /* of eacgm's own, so far, at the last look */
+	bool told_small;	   /* the own budget is less than what stays: said */
+	pthread_mutex_t told_lock; /* of who looks at rows: */
+	struct own_budget_view told_own;
 	bool quiet; /* nothing was called between the last looks, and no look is due */
 };
 
@@ -259,6 +263,8 @@ bool session_has_budget(const struct session *s);
 void session_budget_open(struct session *s);
 void session_budget_tick(struct session *s, unsigned tick);
 void session_budget_end(struct session *s);
+/* From any thread. */
+void session_budget_own(struct session *s, struct own_budget_view *ret);
 void session_budget_close(struct session *s);
 
 /* session_bursts.c: those of --burst. go_on: whatever is due; end: the window that is open. */

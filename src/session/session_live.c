@@ -22,6 +22,7 @@ struct live {
 	const _Atomic uint64_t *running_cost_ns, *holds, *held_ns;
 	_Atomic uint64_t *held_until_ns, *raised_until_ns;
 	const _Atomic uint64_t *raised_ns;
+	struct session *session;
 	uint64_t late_ns;
 	const struct stack_bounds *bounds;
 	pthread_t thread;
@@ -49,6 +50,7 @@ static void *look(void *arg)
 		view.running_cost_ns = atomic_load(l->running_cost_ns);
 		view.holds = atomic_load(l->holds);
 		view.held_ns = atomic_load(l->held_ns);
+		session_budget_own(l->session, &view.own_budget);
 		view.overruns = feed_overruns(l->feed, l->reader);
 		l->who->batch(l->who->ctx, &view);
 		session_names_forget(&names, b);
@@ -65,6 +67,7 @@ static int start(struct session *s, const struct session_live *who, struct err *
 {
 	struct live *l = xcalloc(1, sizeof(*l));
 	l->who = who;
+	l->session = s;
 	l->pipeline = s->pipeline;
 	l->running_cost_ns = &s->running_cost_ns;
 	l->holds = &s->holds;

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "session/session_feed.h"
+#include "session/own_time.h"
 #include "detect/names.h"
 
 /* What there is at a batch. */
@@ -23,6 +24,7 @@ struct session_view {
 	 * be on, as far as the budget allows (budget.h); NULL likewise. */
 	_Atomic uint64_t *raised_until_ns;
 	const _Atomic uint64_t *raised_ns; /* when it was on for that last; NULL likewise */
+	struct own_budget_view own_budget;
 };
 
 /* Both on the thread that looks. */

@@ -2,6 +2,7 @@
  * command line leaves of it.
  * links: cli base */
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -124,7 +125,7 @@ static void every_key(void **state)
 	assert_string_equal(o.where.cert_file, "/etc/eacgm/cert.pem");
 	assert_string_equal(o.where.key_file, "/etc/eacgm/key.pem");
 	assert_string_equal(o.where.token_file, "/etc/eacgm/token");
-	assert_true(o.detects && !o.dcgm && o.budget == 0);
+	assert_true(o.detects && !o.dcgm && o.budget == 0 && o.own_budget == 0);
 	assert_int_equal(o.duration_ns, 3600000000000ULL);
 	assert_true(o.judged.alarms_per_hour == 0.5 && o.judged.least_effect == 0.2);
 	assert_string_equal(o.frozen.folder, "/var/lib/eacgm");
@@ -192,6 +193,7 @@ static void nothing_told(void **state)
 		read_both(&o, &a, &c, texts[i], 0, NULL);
 		assert_string_equal(o.where.address, "127.0.0.1");
 		assert_true(o.where.port == 9477 && o.budget == 0.01 && o.dcgm && !o.detects);
+		assert_true(o.own_budget == 0.005);
 		assert_null(o.frozen.folder);
 		assert_int_equal(o.peers.len, 0);
 		assert_null(o.pushed.to.url);
@@ -200,6 +202,34 @@ static void nothing_told(void **state)
 		assert_string_equal(o.owners.kubelet,
 				    "/var/lib/kubelet/pod-resources/kubelet.sock");
 		assert_null(o.owners.hpc_folder);
+		args_free(&a);
+		agent_config_free(&c);
+	}
+}
+
+/* Beside a detector there is none where no budget is told, nor is there where all calls are wanted.
+ */
+static void the_own_budget(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		double budget, own_budget;
+	} cases[] = {
+		{"detect: true\n", 0, 0},
+		{"detect: true\nbudget: 2%\n", 0.02, 0.005},
+		{"detect: true\nown_budget: 2%\n", 0, 0.02},
+		{"budget: 100%\n", 1, 0},
+		{"budget: 100%\nown_budget: 0.7\n", 1, 0.007},
+		{"own_budget: 100%\n", 0.01, 1},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct agent_config c;
+		struct agent_options o;
+		struct args a;
+		read_both(&o, &a, &c, cases[i].text, 0, NULL);
+		assert_true(o.budget == cases[i].budget);
+		assert_true(fabs(o.own_budget - cases[i].own_budget) < 1e-9);
 		args_free(&a);
 		agent_config_free(&c);
 	}
@@ -249,16 +279,16 @@ static void keys(void **state)
 	fails("freeze:\n  colour: x\n",
 	      "a.yaml:2:3: freeze.colour: unknown key (known: folder, before, after, memory_mb, "
 	      "files, max_bytes, max_age)");
-	fails("folder: x\n",
-	      "a.yaml:1:1: folder: unknown key (known: listen, tls, token_file, "
-	      "target, layers, probes, "
-	      "catalogs, everything, rules, budget, detect, alarms_per_hour, least_effect, "
-	      "freeze, peers, otlp, pprof, parca, profile_interval, store, "
-	      "kubernetes, "
-	      "hpc_job_mapping_dir, labels, label_env, dcgm, duration)");
+	fails("folder: x\n", "a.yaml:1:1: folder: unknown key (known: listen, tls, token_file, "
+			     "target, layers, probes, "
+			     "catalogs, everything, rules, budget, own_budget, detect, "
+			     "alarms_per_hour, least_effect, "
+			     "freeze, peers, otlp, pprof, parca, profile_interval, store, "
+			     "kubernetes, "
+			     "hpc_job_mapping_dir, labels, label_env, dcgm, duration)");
 	fails("freeze.folder: x\n",
 	      "a.yaml:1:1: freeze.folder: unknown key (known: listen, tls, token_file, target, "
-	      "layers, probes, catalogs, everything, rules, budget, detect, "
+	      "layers, probes, catalogs, everything, rules, budget, own_budget, detect, "
 	      "alarms_per_hour, least_effect, freeze, peers, otlp, pprof, parca, profile_interval, "
 	      "store, "
 	      "kubernetes, hpc_job_mapping_dir, labels, label_env, "
@@ -270,6 +300,8 @@ static void keys(void **state)
 static void values(void **state)
 {
 	(void)state;
+	fails("own_budget: 0.01\n",
+	      "a.yaml:1:13: own_budget: '0.01' is not a percentage from 0.1 to 100");
 	fails("budget: much\n", "a.yaml:1:9: budget: 'much' is not a percentage from 0.1 to 100");
 	fails("listen: localhost:1\n",
 	      "a.yaml:1:9: listen: 'localhost' is no address, as 127.0.0.1 or [::1]");
@@ -449,7 +481,8 @@ static void files(void **state)
 	fails("a\n", "a.yaml:1:1: expected keys and values, found text");
 	fails("a: &x b\n",
 	      "a.yaml:1:1: a: unknown key (known: listen, tls, token_file, target, layers, probes, "
-	      "catalogs, everything, rules, budget, detect, alarms_per_hour, least_effect, "
+	      "catalogs, everything, rules, budget, own_budget, detect, alarms_per_hour, "
+	      "least_effect, "
 	      "freeze, peers, otlp, pprof, parca, profile_interval, store, kubernetes, "
 	      "hpc_job_mapping_dir, labels, label_env, dcgm, duration)");
 	fails("listen: &x b\n", "a.yaml:1:9: anchors (&name) are not supported");
@@ -688,6 +721,11 @@ static void changes(void **unused)
 		       false);
 	assert_changes("detect: true\n", "budget: 2%\ndetect: true\n", "", "--budget", false);
 	assert_changes("budget: 2%\ndetect: true\n", "detect: true\n", "", "--budget", false);
+	assert_changes("budget: 1%\n", "own_budget: 1%\n", "--budget, --own-budget", "", false);
+	assert_changes("budget: 1%\ndetect: true\n", "own_budget: 2%\ndetect: true\n",
+		       "--budget, --own-budget", "", false);
+	assert_changes("detect: true\n", "own_budget: 2%\ndetect: true\n", "", "--own-budget",
+		       false);
 	assert_changes("token_file: a\n", "token_file: b\n", "--token-file", "", true);
 	assert_changes("token_file: a\n", "token_file: a\n", "", "", true);
 	assert_changes("token_file: a\n", "layers: [cuda]\n", "--token-file", "--layers", true);
@@ -709,6 +747,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_key),
 		cmocka_unit_test(nothing_told),
+		cmocka_unit_test(the_own_budget),
 		cmocka_unit_test(the_command_line_wins),
 		cmocka_unit_test(targets),
 		cmocka_unit_test(keys),

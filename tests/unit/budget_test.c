@@ -29,12 +29,14 @@ struct sim {
 	double own_per_s;     /* ns of cost that no probe saves */
 	double raised_own_per_s,
 		late_own_ns[3]; /* likewise while all is on, told two periods late */
-	double noise;		/* calls of a period vary by this share */
-	double off_s;		/* a burst that ends goes on costing for so long */
+	/* what eacgm takes: ns a second, a call, a burst; and once, in the next period */
+	double fixed_own_per_s, own_call_ns, own_switch_ns, own_once_ns;
+	double noise; /* calls of a period vary by this share */
+	double off_s; /* a burst that ends goes on costing for so long */
 	bool held, raised;
 	bool on;		/* bursts are */
 	double on_s, longest_s; /* for how long; a burst of the run */
-	double job_ns[TICKS], cost_ns[TICKS];
+	double job_ns[TICKS], cost_ns[TICKS], own_ns[TICKS];
 	size_t n;
 	unsigned downs, ups;
 	uint32_t random;
@@ -46,10 +48,10 @@ static double chance(struct sim *s)
 	return (double)(s->random >> 8) / (1 << 24);
 }
 
-static void open_as(struct sim *s, double ratio, bool steady)
+static void open_both(struct sim *s, double ratio, double own_limit, bool steady)
 {
 	*s = (struct sim){.off_s = 0.02, .random = 7};
-	budget_open(&s->b, ratio, steady);
+	budget_open(&s->b, ratio, own_limit, steady);
 	for (size_t i = 0; i < PROBES; i++)
 		*vec_push(&s->b.probes) =
 			(struct budget_probe){.call_ns = CALL_NS,
@@ -57,6 +59,11 @@ static void open_as(struct sim *s, double ratio, bool steady)
 						      : i < 30	       ? BUDGET_OPERATORS
 						      : i < PROBES - 1 ? BUDGET_OTHERS
 								       : BUDGET_STEPS};
+}
+
+static void open_as(struct sim *s, double ratio, bool steady)
+{
+	open_both(s, ratio, 1, steady);
 }
 
 static void sim_open(struct sim *s, double ratio)
@@ -92,6 +99,11 @@ static void period(struct sim *s, double tail_s)
 	s->late_own_ns[0] = s->late_own_ns[1];
 	s->late_own_ns[1] = s->late_own_ns[2];
 	s->late_own_ns[2] = s->on && s->raised ? s->raised_own_per_s * TICK_S : 0;
+	s->own_ns[s->n] = s->fixed_own_per_s * TICK_S + s->own_once_ns;
+	s->own_once_ns = 0;
+	for (size_t i = 0; i < PROBES; i++)
+		s->own_ns[s->n] += s->b.probes.data[i].calls * s->own_call_ns;
+	s->own_ns[s->n] += tail_s > 0 ? s->own_switch_ns : 0;
 	s->job_ns[s->n] = TICK_S * 1e9;
 	s->cost_ns[s->n++] = cost_ns;
 }
@@ -121,6 +133,8 @@ static void run(struct sim *s, double seconds)
 						 .burst_seconds = s->on ? TICK_S : 0,
 						 .job_ns = s->job_ns[s->n - 1],
 						 .cost_ns = s->cost_ns[s->n - 1],
+						 .own_ns = s->own_ns[s->n - 1],
+						 .switch_ns = tail_s > 0 ? s->own_switch_ns : 0,
 						 .held = s->held,
 						 .raised = s->raised};
 		budget_step(&s->b, &seen, &order);
@@ -359,8 +373,8 @@ static void what_it_takes_itself_while_raised_stays_on_no_probe(void **state)
 	run(&s, 20);
 	ok(s.downs == downs && in_bursts(&s, BUDGET_OPERATORS) == down,
 	   "nobody is turned down: %u, %u before", s.downs, downs);
-	ok(s.b.fixed_per_s < 1e9 * 0.001, "nor is it taken for what stays: %.4f of a core",
-	   s.b.fixed_per_s / 1e9);
+	ok(s.b.of[BUDGET_JOBS].fixed_per_s < 1e9 * 0.001,
+	   "nor is it taken for what stays: %.4f of a core", s.b.of[BUDGET_JOBS].fixed_per_s / 1e9);
 	budget_close(&s.b);
 }
 
@@ -445,7 +459,8 @@ static void odd(void **state)
 	ok(!o.moved && !o.bursts_on, "no time, nothing to do");
 	for (int i = 0; i < 100; i++)
 		budget_step(&s.b, &(struct budget_seen){.seconds = 0.1}, &o);
-	ok(!o.moved && !o.bursts_on && isfinite(s.b.account_ns), "a job that sleeps");
+	ok(!o.moved && !o.bursts_on && isfinite(s.b.of[BUDGET_JOBS].account_ns),
+	   "a job that sleeps");
 	s.own_per_s = 1e8;
 	load(&s, 500000);
 	run(&s, 10);
@@ -473,6 +488,181 @@ static void fixed(void **state)
 	for (size_t i = 0; i < PROBES; i += 2)
 		any |= s.b.probes.data[i].in_bursts;
 	ok(!any, "what cannot be turned down is not");
+	budget_close(&s.b);
+}
+
+/* ---- what eacgm itself takes ---- */
+
+/* Of a core, in the last seconds. */
+static double own_over(const struct sim *s, double seconds)
+{
+	double sum = 0;
+	size_t n = (size_t)lround(seconds / TICK_S);
+	for (size_t i = 0; i < n; i++)
+		sum += s->own_ns[s->n - 1 - i];
+	return sum / 1e9 / seconds;
+}
+
+static size_t for_bound(const struct sim *s, enum budget_bound bound)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < PROBES; i++)
+		n += s->b.probes.data[i].in_bursts && s->b.probes.data[i].bound == bound;
+	return n;
+}
+
+/* Rings, rates and a detector beside launches; 0.25 % of a core whatever is called. */
+static void open_own(struct sim *s, double ratio, double own_limit)
+{
+	open_both(s, ratio, own_limit, false);
+	s->fixed_own_per_s = 2.5e6;
+	s->own_call_ns = 1000;
+	s->own_switch_ns = 3e5;
+	s->noise = 0.3;
+}
+
+static void own_is_kept_of(double call_ns)
+{
+	struct sim s;
+	open_own(&s, 1, 0.005);
+	s.own_call_ns = call_ns;
+	load(&s, 80000);
+	run(&s, 100);
+	unsigned downs = s.downs, ups = s.ups;
+	run(&s, 200);
+	ok(for_bound(&s, BUDGET_OWN) && !for_bound(&s, BUDGET_JOBS), "by it alone, of %.0f ns",
+	   call_ns);
+	ok(own_over(&s, 200) < 0.0053 && own_over(&s, 200) > 0.0042, "is kept, of %.0f ns: %.3f %%",
+	   call_ns, 100 * own_over(&s, 200));
+	ok(fabs(s.b.own.call_ns / call_ns - 1) < 0.25 && fabs(s.b.own.fixed_per_s - 2.5e6) < 3e5,
+	   "of a call it takes %.0f ns, not %.0f; %.2f %% stay", call_ns, s.b.own.call_ns,
+	   s.b.own.fixed_per_s / 1e7);
+	ok(downs <= 5 && s.downs - downs <= 1 && s.ups - ups <= 1,
+	   "it settles: %u down, %u up; then %u and %u", downs, ups, s.downs - downs, s.ups - ups);
+	budget_close(&s.b);
+}
+
+static void own_is_kept(void **state)
+{
+	(void)state;
+	own_is_kept_of(1000);
+	own_is_kept_of(400);
+	own_is_kept_of(150);
+	own_is_kept_of(3000);
+}
+
+static void own_is_kept_beside_the_jobs(void **state)
+{
+	(void)state;
+	struct sim s;
+	open_own(&s, 0.02, 0.5);
+	load(&s, 80000);
+	run(&s, 120);
+	ok(for_bound(&s, BUDGET_JOBS) && !for_bound(&s, BUDGET_OWN), "the jobs' holds them");
+	ok(fabs(ratio_over(&s, s.n, 80) - 0.02) < 0.002, "2 %% are kept: %.2f %%",
+	   100 * ratio_over(&s, s.n, 80));
+	budget_close(&s.b);
+	open_own(&s, 0.02, 0.005);
+	load(&s, 80000);
+	run(&s, 300);
+	ok(for_bound(&s, BUDGET_JOBS) && for_bound(&s, BUDGET_OWN),
+	   "the jobs' first, then its own: %zu and %zu", for_bound(&s, BUDGET_JOBS),
+	   for_bound(&s, BUDGET_OWN));
+	ok(ratio_over(&s, s.n, 200) < 0.021 && own_over(&s, 200) < 0.0053,
+	   "both are kept: %.2f and %.3f %%", 100 * ratio_over(&s, s.n, 200),
+	   100 * own_over(&s, 200));
+	budget_close(&s.b);
+}
+
+static void what_stays_is_more_than_its_own(void **state)
+{
+	(void)state;
+	struct sim s;
+	open_own(&s, 1, 0.005);
+	s.fixed_own_per_s = 1.3e7;
+	load(&s, 80000);
+	run(&s, 50);
+	ok(!budget_own_is_too_small(&s.b), "that is not said of the first minute");
+	run(&s, 250);
+	ok(budget_own_is_too_small(&s.b), "then it is");
+	size_t always = 0;
+	double seen = 0;
+	for (size_t i = 0; i < PROBES; i++)
+		always += !s.b.probes.data[i].in_bursts;
+	ok(always, "some are on all the time");
+	seen = (own_over(&s, 200) - 0.013) / 0.005;
+	ok(seen > 0.1 && seen < 0.3, "what goes with calls takes %.2f of the limit", seen);
+	budget_close(&s.b);
+}
+
+static void own_load_changes(void **state)
+{
+	(void)state;
+	struct sim s;
+	open_own(&s, 1, 0.005);
+	s.fixed_own_per_s = 4e6;
+	s.own_call_ns = 600;
+	load(&s, 800);
+	run(&s, 60);
+	ok(!s.downs, "what it takes of a few calls is nothing");
+	load(&s, 80000);
+	run(&s, 2);
+	ok(for_bound(&s, BUDGET_OWN), "a hundredfold load is met in two seconds");
+	run(&s, 118);
+	ok(own_over(&s, 60) < 0.0055, "and kept: %.3f %%", 100 * own_over(&s, 60));
+	load(&s, 800);
+	run(&s, 90);
+	ok(!for_bound(&s, BUDGET_OWN), "when it has fallen all comes back");
+	budget_close(&s.b);
+}
+
+/* Each of them takes seconds of a core, of which no call is to blame. */
+static void processes_begin(void **state)
+{
+	(void)state;
+	struct sim s;
+	open_own(&s, 1, 0.005);
+	s.own_call_ns = 400;
+	load(&s, 3000);
+	run(&s, 30);
+	for (int i = 0; i < 10; i++) {
+		s.own_once_ns = 2e9;
+		run(&s, 25);
+	}
+	ok(!s.downs, "nobody is turned down for that: %u", s.downs);
+	budget_close(&s.b);
+}
+
+static void own_is_not_for_what_is_raised(void **state)
+{
+	(void)state;
+	struct sim s;
+	open_own(&s, 1, 0.005);
+	load(&s, 80000);
+	run(&s, 120);
+	unsigned downs = s.downs, ups = s.ups;
+	s.raised = true;
+	for (int i = 0; i < 10; i++) {
+		s.own_once_ns = 1e9 * 0.3; /* a file is written */
+		run(&s, 1);
+		ok(!i || s.longest_s > i, "all are on for ten seconds");
+	}
+	s.own_once_ns = 0;
+	run(&s, 1);
+	s.raised = false;
+	run(&s, 9);
+	ok(s.longest_s > 0 && s.longest_s < 0.5, "what it took is not owed: %.2f", s.longest_s);
+	run(&s, 10);
+	ok(s.b.own.fixed_per_s < 2.7e6 && s.b.own.call_ns < 1300,
+	   "nor does it stay: %.2f %%, %.0f ns", s.b.own.fixed_per_s / 1e7, s.b.own.call_ns);
+	run(&s, 60);
+	ok(s.downs == downs && s.ups == ups, "nobody is moved for it: %u and %u", s.downs - downs,
+	   s.ups - ups);
+	ok(own_over(&s, 55) < 0.0055, "then it is kept: %.3f %%", 100 * own_over(&s, 55));
+	s.held = true;
+	load(&s, 120000);
+	run(&s, 30);
+	ok(s.downs == downs && s.ups == ups, "nor while it is held");
 	budget_close(&s.b);
 }
 
@@ -515,6 +705,12 @@ int main(void)
 		cmocka_unit_test(nothing_to_raise),
 		cmocka_unit_test(is_raised_for_ten_seconds_at_most),
 		cmocka_unit_test(is_raised_once_a_minute),
+		cmocka_unit_test(own_is_kept),
+		cmocka_unit_test(own_is_kept_beside_the_jobs),
+		cmocka_unit_test(what_stays_is_more_than_its_own),
+		cmocka_unit_test(own_load_changes),
+		cmocka_unit_test(processes_begin),
+		cmocka_unit_test(own_is_not_for_what_is_raised),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -327,7 +327,15 @@ static void steps_that_a_budget_left_out(void **unused)
 	has("eacgm_step_phase_ratio{pid=\"8\",kind=\"\",phase=\"load\"} 0.25\n", true);
 	coverage(&b, 0, SECOND, SECOND);
 	coverage(&b, 1, 3 * SECOND, SECOND);
+	b.coverages.data[0].in_bursts = b.coverages.data[0].for_own = true;
+	state.own_budget = (struct own_budget_view){0.005, 0.004, 0.003, 4e-7};
 	pass(&b, 2 * SECOND);
+	has("eacgm_functions_in_bursts{budget=\"own\"} 1\n", true);
+	has("eacgm_functions_in_bursts{budget=\"jobs\"} 0\n", true);
+	has("eacgm_own_budget_cores 0.005\n", true);
+	has("eacgm_own_always_cores 0.004\n", true);
+	has("eacgm_own_fixed_cores 0.003\n", true);
+	has("eacgm_own_call_seconds 4e-07\n", true);
 	has("eacgm_function_seen_ratio{layer=\"torch\",function=\"backward\"} 0.5\n", true);
 	has("eacgm_function_seen_ratio{layer=\"torch\",function=\"backward\"} 0.75\n", false);
 	has("eacgm_steps_total{pid=\"8\"", false);

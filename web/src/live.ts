@@ -158,9 +158,12 @@ function self(): Live {
     const a = await get("self");
     if (box.contains(document.activeElement) && document.activeElement !== document.body) return;
     const cores = (v: number | null) => v === null ? "–" : `${v.toFixed(3)} CPUs`;
+    const core = (v: number | null) => v === null ? "–" : percent(v);
+    const own = (b: Json) => `${core(b.always_cores)} of ${core(b.limit_cores)} of a CPU; ${core(b.fixed_cores)} without any call`;
     const facts: [string, string][] = [
       ["of the jobs' CPU time", percent(a.cost_ratio)], ["probes at work", cores(a.probe_cpu_cores)], ["jobs", cores(a.job_cpu_cores)],
       ["the agent itself", `${cores(a.own_cpu_cores)}, ${bytes(a.own_resident_bytes)}`], ["runs for", s(a.age_s)],
+      ...(a.own_budget ? [["of its own budget", own(a.own_budget)] as [string, string]] : []),
       ["lost", count(a.lost)], ["not judged", count(a.unjudged)], ["left out for want of room", count(a.left_out)],
       ["frozen traces", a.freezes ? `${count(a.frozen)}${a.held_off > 0 ? `, ${count(a.held_off)} held off` : ""}` : "none: start the agent with --freeze FOLDER"],
     ];
@@ -172,7 +175,8 @@ function self(): Live {
         { head: "busiest", left: true, value: (l) => l.busiest }], { name: "layers" })),
       a.turned_down.length ? section("Turned down to keep the budget", table(a.turned_down as Json[], [
         { head: "function", left: true, value: (c) => c.function }, { head: "layer", left: true, value: (c) => c.layer },
-        { head: "seen", value: (c) => c.seen_ratio, text: (c) => percent(c.seen_ratio) }], { name: "functions in bursts", step: 30 })) : null,
+        { head: "seen", value: (c) => c.seen_ratio, text: (c) => percent(c.seen_ratio) },
+        { head: "for", left: true, value: (c) => c.budget, text: (c) => c.budget === "own" ? "the agent's own" : "the jobs'" }], { name: "functions in bursts", step: 30 })) : null,
     ]);
   } };
 }

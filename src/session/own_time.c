@@ -1,0 +1,120 @@
+/* own_time.c - fits the line anew with each window. */
+#include "session/own_time.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define KNOWN	    4
+#define GROUP_LEAST 2	 /* windows */
+#define APART	    0.25 /* of the calls of the group with the most: so far the groups are apart, */
+#define TELLING_NS  5e5	 /* and by what takes so much a second: less says nothing of a call */
+#define CALL_LEAST  50
+#define CALL_MOST   5000
+#define ODD	    2 /* times the median */
+
+void own_time_init(struct own_time *o, double call_ns)
+{
+	*o = (struct own_time){.call_ns = call_ns};
+}
+
+bool own_time_known(const struct own_time *o)
+{
+	return o->len >= KNOWN;
+}
+
+bool own_time_settled(const struct own_time *o)
+{
+	return o->len == OWN_WINDOWS;
+}
+
+void own_time_skip(struct own_time *o)
+{
+	o->open = (struct own_window){0};
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return x < y ? -1 : x > y;
+}
+
+static double calls_per_s(const struct own_window *w)
+{
+	return w->calls / w->seconds;
+}
+
+static int by_calls(const void *a, const void *b)
+{
+	double x = calls_per_s(a), y = calls_per_s(b);
+	return x < y ? -1 : x > y;
+}
+
+/* The lower one of an even number: what is odd takes longer. Sorts them. */
+static double median(double *values, size_t n)
+{
+	qsort(values, n, sizeof(*values), by_size);
+	return values[(n - 1) / 2];
+}
+
+static double median_calls(const struct own_window *w, size_t n)
+{
+	double values[OWN_WINDOWS];
+	for (size_t i = 0; i < n; i++)
+		values[i] = calls_per_s(&w[i]);
+	return median(values, n);
+}
+
+static double median_own(const struct own_window *w, size_t n)
+{
+	double values[OWN_WINDOWS];
+	for (size_t i = 0; i < n; i++)
+		values[i] = w[i].own_ns / w[i].seconds;
+	return median(values, n);
+}
+
+/* w: by their calls. What all of them take bounds it. */
+static void fit_call(struct own_time *o, const struct own_window *w)
+{
+	size_t group = o->len / 3;
+	double all = median_calls(w, o->len);
+	if (group >= GROUP_LEAST) {
+		const struct own_window *most = w + o->len - group;
+		double x = median_calls(most, group), dx = x - median_calls(w, group);
+		double dy = median_own(most, group) - median_own(w, group);
+		if (dx > APART * x && dx * o->call_ns > TELLING_NS)
+			o->call_ns = fmin(fmax(dy / dx, CALL_LEAST), CALL_MOST);
+	}
+	if (all * o->call_ns > TELLING_NS)
+		o->call_ns = fmax(fmin(o->call_ns, median_own(w, o->len) / all), CALL_LEAST);
+}
+
+static void fit_fixed(struct own_time *o, const struct own_window *w)
+{
+	double left[OWN_WINDOWS], sum = 0;
+	size_t n = (o->len + 1) / 2;
+	for (size_t i = 0; i < n; i++)
+		left[i] = fmax(w[i].own_ns - w[i].calls * o->call_ns, 0) / w[i].seconds;
+	double most = ODD * median(left, n);
+	for (size_t i = 0; i < n; i++)
+		sum += fmin(left[i], most);
+	o->fixed_per_s = sum / (double)n;
+}
+
+void own_time_add(struct own_time *o, double seconds, double own_ns, double calls)
+{
+	struct own_window sorted[OWN_WINDOWS];
+	o->open.seconds += seconds;
+	o->open.own_ns += own_ns;
+	o->open.calls += calls;
+	if (o->open.seconds < OWN_WINDOW_S)
+		return;
+	o->windows[o->next] = o->open;
+	o->next = (o->next + 1) % OWN_WINDOWS;
+	o->len += o->len < OWN_WINDOWS;
+	own_time_skip(o);
+	for (size_t i = 0; i < o->len; i++)
+		sorted[i] = o->windows[i];
+	qsort(sorted, o->len, sizeof(*sorted), by_calls);
+	fit_call(o, sorted);
+	fit_fixed(o, sorted);
+}
