@@ -510,10 +510,10 @@ static char *source(const char *name)
 	const char *root = getenv("EACGM_SOURCE_ROOT");
 	char *path = xasprintf("%s/%s", root ? root : ".", name);
 	FILE *f = fopen(path, "re");
-	char *text = xcalloc(1, 1 << 16);
+	char *text = xcalloc(1, 1 << 17);
 	if (!f)
 		fail_msg("%s: cannot be opened", path);
-	assert_true(fread(text, 1, (1 << 16) - 1, f) < (1 << 16) - 1);
+	assert_true(fread(text, 1, (1 << 17) - 1, f) < (1 << 17) - 1);
 	fclose(f);
 	free(path);
 	return text;
