@@ -10,6 +10,7 @@
 #define TELLING_NS  5e5	 /* and by what takes so much a second: less says nothing of a call */
 #define CALL_LEAST  50
 #define CALL_MOST   5000
+#define ALIKE	    3 /* times the calls */
 #define ODD	    2 /* times the median */
 
 void own_time_init(struct own_time *o, double call_ns)
@@ -88,12 +89,15 @@ static void fit_call(struct own_time *o, const struct own_window *w)
 		o->call_ns = fmax(fmin(o->call_ns, median_own(w, o->len) / all), CALL_LEAST);
 }
 
+/* Of windows with few calls: of others the calls' part is so large that its error hides the rest.
+ * All of them where they are about alike, so that the sum is right. */
 static void fit_fixed(struct own_time *o, const struct own_window *w)
 {
 	double left[OWN_WINDOWS], sum = 0;
-	size_t n = (o->len + 1) / 2;
-	for (size_t i = 0; i < n; i++)
-		left[i] = fmax(w[i].own_ns - w[i].calls * o->call_ns, 0) / w[i].seconds;
+	double few = median_calls(w, (o->len + 1) / 2);
+	size_t n = 0;
+	for (; n < o->len && (n < (o->len + 1) / 2 || calls_per_s(&w[n]) <= ALIKE * few); n++)
+		left[n] = fmax(w[n].own_ns - w[n].calls * o->call_ns, 0) / w[n].seconds;
 	double most = ODD * median(left, n);
 	for (size_t i = 0; i < n; i++)
 		sum += fmin(left[i], most);

@@ -1,9 +1,10 @@
 /* own_time.h - what eacgm itself takes of a core, in two parts: one that stays whatever is called
  * (counters, questions, who asks), and one for each call that is read. Told are periods; windows of
  * them are kept for a minute. The second part is the slope of a resistant line (Tukey's, of three
- * groups: medians of the windows with the fewest calls and with the most), the first what the
- * windows with the fewest calls have above it, each counting for twice the median of these at most:
- * a process that begins, whose libraries are read, is neither. Reads no clock. */
+ * groups: medians of the windows with the fewest calls and with the most), the first what windows
+ * have above it, those with the fewest calls or all that have about as many, each counting for twice
+ * the median of these at most: a process that begins, whose libraries are read, is neither. Reads no
+ * clock. */
 #pragma once
 
 #include <stdbool.h>
