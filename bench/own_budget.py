@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """own_budget.py - what `eacgm agent` takes of a core beside launches of kernels through the tests'
-libcuda.so.1 (bench/launch_load), with and without a bound of its own (--own-budget), without and with
---detect. No GPU is needed.
+libcuda.so.1 (bench/launch_load), with and without a bound of its own (--own-budget), without and
+with --detect. No GPU is needed.
 
-usage: own_budget.py BUILD [--rate CALLS_PER_S] [--settle S] [--seconds S] [--rounds N] [--limit PCT]
+usage: own_budget.py BUILD [--rate CALLS_PER_S] [--settle S] [--seconds S] [--rounds N]
+                     [--limit PCT]
 
-One after the other, by turns: each beside a job of its own. Told are processor time of all threads of the
-agent and of what it forked, after it has settled, how many functions are in bursts then, by which budget,
-and how many calls of the job were seen; the load of the host is told, for it makes all of it longer. Needs
-root."""
+One after the other, by turns: each beside a job of its own. Told are processor time of all threads
+of the agent and of what it forked, after it has settled, how many functions are in bursts then, for
+which budget, and how many calls of the job were seen; the load of the host is told, for it makes
+all of it longer. Needs root.
+"""
 import argparse
 import json
 import os
@@ -23,8 +25,8 @@ import common
 
 
 def own_s(pid):
-    """Of a process and those that it forked: utime, stime, and those of children that ended (proc(5)),
-    threads that ended included. In ticks, of 10 ms."""
+    """Of a process and those that it forked: utime, stime, and those of children that ended
+    (proc(5)), threads that ended included. In ticks, of 10 ms."""
     ticks = 0
     for one in common.family_of(pid):
         try:
@@ -59,8 +61,8 @@ def measure(o, options):
     job = subprocess.Popen([o.build + "/bench/launch_load", total_s, str(o.rate), "3", "300"],
                            stdout=subprocess.DEVNULL)
     with tempfile.TemporaryFile("w+") as log:
-        agent = subprocess.Popen([o.build + "/eacgm", "agent", "--listen", "127.0.0.1:0", "-p", str(job.pid),
-                                  *options], stdout=log, stderr=log)
+        agent = subprocess.Popen([o.build + "/eacgm", "agent", "--listen", "127.0.0.1:0", "-p",
+                                  str(job.pid), *options], stdout=log, stderr=log)
         try:
             address = address_of(log)
             time.sleep(o.settle)
@@ -86,7 +88,8 @@ def main():
     a.add_argument("--limit", default="0.5%")
     o = a.parse_args()
     cases = {"": [], ", --detect": ["--detect"]}
-    bounds = {"no budget": ["--budget", "100%"], "own alone": ["--budget", "100%", "--own-budget", o.limit],
+    bounds = {"no budget": ["--budget", "100%"],
+              "own alone": ["--budget", "100%", "--own-budget", o.limit],
               "both": ["--budget", "1%", "--own-budget", o.limit],
               "the jobs' alone": ["--budget", "1%", "--own-budget", "100%"]}
     got = {}
@@ -96,11 +99,13 @@ def main():
                 cores, calls_per_s, down, own = measure(o, options + more)
                 got.setdefault((case, bound), []).append(cores)
                 why = [row.get("budget") for row in down]
-                print("%s%s: %.2f %% of a core, %.0f calls/s seen, in bursts: %d for the jobs, %d for itself, "
-                      "%s; load %.1f" % (bound, case, 100 * cores, calls_per_s, why.count("jobs"),
-                                         why.count("own"), own, os.getloadavg()[0]), flush=True)
+                print("%s%s: %.2f %% of a core, %.0f calls/s seen, in bursts: %d for the jobs, %d "
+                      "for itself, %s; load %.1f" % (
+                          bound, case, 100 * cores, calls_per_s, why.count("jobs"),
+                          why.count("own"), own, os.getloadavg()[0]), flush=True)
     for (case, bound), cores in got.items():
-        print("%s%s: median %.2f %% of %d" % (bound, case, 100 * statistics.median(cores), len(cores)))
+        print("%s%s: median %.2f %% of %d" % (bound, case, 100 * statistics.median(cores),
+                                              len(cores)))
 
 
 if __name__ == "__main__":

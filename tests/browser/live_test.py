@@ -140,7 +140,12 @@ def self_answer():
     return {"version": "0.1.0", "host": "node1", "age_s": 4021.0, "own_cpu_cores": 0.012,
             "own_resident_bytes": 61e6, "probe_cpu_cores": 0.03, "job_cpu_cores": 6.1,
             "cost_ratio": 0.0049, "lost": 0, "unjudged": 0, "left_out": 0, "freezes": True,
-            "frozen": 1, "held_off": 2, "judges": True, "learning": False, "turned_down": [],
+            "frozen": 1, "held_off": 2, "judges": True, "learning": False,
+            "own_budget": {"limit_cores": 0.005, "always_cores": 0.0042, "fixed_cores": 0.003, "call_s": 4e-7},
+            "turned_down": [{"layer": "cuda", "function": "cuLaunchKernel", "seen_ratio": 0.02,
+                             "in_bursts": True, "budget": "own"},
+                            {"layer": "torch", "function": "aten::add", "seen_ratio": 0.1,
+                             "in_bursts": True, "budget": "jobs"}],
             "layers": [{"layer": "torch", "calls": 1204331, "calls_per_s": 15200.0,
                         "busiest": "aten::linear"}]}
 
@@ -637,6 +642,20 @@ def what_a_store_cannot_tell_is_said(page):
     page.wait(lambda: page.texts("[aria-label='time'] [aria-current]") == ["day"], "another one")
     page.open("steps/7-3/x")  # no stretch
     page.wait(lambda: "The last steps" in page.text(), "now")
+
+
+@test
+def what_is_turned_down_says_for_which_budget(page):
+    usual(page.agent)
+    page.open("probes")
+    page.wait(lambda: "Turned down to keep the budget" in page.text(), "it is shown")
+    text = page.text()
+    assert re.search(r"cuLaunchKernel\s+cuda\s+2.0 %\s+the agent's own", text), text
+    assert re.search(r"aten::add\s+torch\s+10 %\s+the jobs'", text), text
+    assert "of its own budget" in text and "0.42 % of 0.50 % of a CPU; 0.30 % without any call" in text, text
+    kept = page.agent.answers["self"]
+    page.agent.answers["self"] = {**kept, "own_budget": None}
+    page.wait(lambda: "of its own budget" not in page.text(), "there is none")
 
 
 @test

@@ -158,7 +158,7 @@ function self(): Live {
     const a = await get("self");
     if (box.contains(document.activeElement) && document.activeElement !== document.body) return;
     const cores = (v: number | null) => v === null ? "–" : `${v.toFixed(3)} CPUs`;
-    const core = (v: number | null) => v === null ? "–" : percent(v);
+    const core = (v: number | null) => v === null ? "–" : `${(100 * v).toFixed(2)} %`;
     const own = (b: Json) => `${core(b.always_cores)} of ${core(b.limit_cores)} of a CPU; ${core(b.fixed_cores)} without any call`;
     const facts: [string, string][] = [
       ["of the jobs' CPU time", percent(a.cost_ratio)], ["probes at work", cores(a.probe_cpu_cores)], ["jobs", cores(a.job_cpu_cores)],
