@@ -4,7 +4,7 @@ libcuda.so.1 (bench/launch_load), with and without a bound of its own (--own-bud
 with --detect. No GPU is needed.
 
 usage: own_budget.py BUILD [--rate CALLS_PER_S] [--settle S] [--seconds S] [--rounds N]
-                     [--limit PCT]
+                     [--limit PCT] [--only TEXT]
 
 One after the other, by turns: each beside a job of its own. Told are processor time of all threads
 of the agent and of what it forked, after it has settled, how many functions are in bursts then, for
@@ -86,6 +86,7 @@ def main():
     a.add_argument("--seconds", type=float, default=40)
     a.add_argument("--rounds", type=int, default=1)
     a.add_argument("--limit", default="0.5%")
+    a.add_argument("--only", default="", help="cases whose name has this in it")
     o = a.parse_args()
     cases = {"": [], ", --detect": ["--detect"]}
     bounds = {"no budget": ["--budget", "100%"],
@@ -96,6 +97,8 @@ def main():
     for _ in range(o.rounds):
         for case, options in cases.items():
             for bound, more in bounds.items():
+                if o.only not in bound + case:
+                    continue
                 cores, calls_per_s, down, own = measure(o, options + more)
                 got.setdefault((case, bound), []).append(cores)
                 why = [row.get("budget") for row in down]
