@@ -5,13 +5,16 @@
 #include <stdlib.h>
 
 #define KNOWN	    4
-#define GROUP_LEAST 2	 /* windows */
-#define APART	    0.25 /* of the calls of the group with the most: so far the groups are apart, */
-#define TELLING_NS  5e5	 /* and by what takes so much a second: less says nothing of a call */
-#define CALL_LEAST  50
-#define CALL_MOST   5000
-#define ALIKE	    3 /* times the calls */
-#define ODD	    2 /* times the median */
+#define GROUP_LEAST 2 /* windows */
+/* The groups are so far apart, of the calls of the one with the most, and by what takes so much a
+ * second, or of what stays: less says nothing of a call. */
+#define APART	   0.25
+#define TELLING_NS 5e5
+#define TELLING	   0.25
+#define CALL_LEAST 50
+#define CALL_MOST  5000
+#define ALIKE	   3 /* times the calls */
+#define ODD	   2 /* times the median */
 
 void own_time_init(struct own_time *o, double call_ns)
 {
@@ -73,6 +76,11 @@ static double median_own(const struct own_window *w, size_t n)
 	return median(values, n);
 }
 
+static bool is_telling(const struct own_time *o, double calls_per_s)
+{
+	return calls_per_s * o->call_ns > fmax(TELLING_NS, TELLING * o->fixed_per_s);
+}
+
 /* w: by their calls. What all of them take bounds it. */
 static void fit_call(struct own_time *o, const struct own_window *w)
 {
@@ -82,10 +90,10 @@ static void fit_call(struct own_time *o, const struct own_window *w)
 		const struct own_window *most = w + o->len - group;
 		double x = median_calls(most, group), dx = x - median_calls(w, group);
 		double dy = median_own(most, group) - median_own(w, group);
-		if (dx > APART * x && dx * o->call_ns > TELLING_NS)
+		if (dx > APART * x && is_telling(o, dx))
 			o->call_ns = fmin(fmax(dy / dx, CALL_LEAST), CALL_MOST);
 	}
-	if (all * o->call_ns > TELLING_NS)
+	if (is_telling(o, all))
 		o->call_ns = fmax(fmin(o->call_ns, median_own(w, o->len) / all), CALL_LEAST);
 }
 
