@@ -31,8 +31,9 @@ struct sim {
 		late_own_ns[3]; /* likewise while all is on, told two periods late */
 	/* what eacgm takes: ns a second, a call, a burst; and once, in the next period */
 	double fixed_own_per_s, own_call_ns, own_switch_ns, own_once_ns;
-	double noise; /* calls of a period vary by this share */
-	double off_s; /* a burst that ends goes on costing for so long */
+	double own_noise, own_vary; /* what stays varies by this share each five seconds; now */
+	double noise;		    /* calls of a period vary by this share */
+	double off_s;		    /* a burst that ends goes on costing for so long */
 	bool held, raised;
 	bool on;		/* bursts are */
 	double on_s, longest_s; /* for how long; a burst of the run */
@@ -50,7 +51,7 @@ static double chance(struct sim *s)
 
 static void open_both(struct sim *s, double ratio, double own_limit, bool steady)
 {
-	*s = (struct sim){.off_s = 0.02, .random = 7};
+	*s = (struct sim){.off_s = 0.02, .own_vary = 1, .random = 7};
 	budget_open(&s->b, ratio, own_limit, steady);
 	for (size_t i = 0; i < PROBES; i++)
 		*vec_push(&s->b.probes) =
@@ -99,7 +100,9 @@ static void period(struct sim *s, double tail_s)
 	s->late_own_ns[0] = s->late_own_ns[1];
 	s->late_own_ns[1] = s->late_own_ns[2];
 	s->late_own_ns[2] = s->on && s->raised ? s->raised_own_per_s * TICK_S : 0;
-	s->own_ns[s->n] = s->fixed_own_per_s * TICK_S + s->own_once_ns;
+	if (s->own_noise > 0 && s->n % 100 == 0)
+		s->own_vary = 1 + s->own_noise * (2 * chance(s) - 1);
+	s->own_ns[s->n] = s->fixed_own_per_s * s->own_vary * TICK_S + s->own_once_ns;
 	s->own_once_ns = 0;
 	for (size_t i = 0; i < PROBES; i++)
 		s->own_ns[s->n] += s->b.probes.data[i].calls * s->own_call_ns;
@@ -551,6 +554,24 @@ static void own_is_kept(void **state)
 	own_is_kept_of(3000);
 }
 
+/* As beside a detector, where what stays is more than what calls take when they are turned down. */
+static void noise_says_nothing_of_a_call(void **state)
+{
+	(void)state;
+	struct sim s;
+	open_own(&s, 1, 0.005);
+	s.fixed_own_per_s = 5e6;
+	s.own_noise = 0.25;
+	load(&s, 80000);
+	run(&s, 60);
+	for (int i = 0; i < 60; i++) {
+		run(&s, 5);
+		ok(s.b.own.call_ns > 700 && s.b.own.call_ns < 1400, "a call takes %.0f ns",
+		   s.b.own.call_ns);
+	}
+	budget_close(&s.b);
+}
+
 static void own_is_kept_beside_the_jobs(void **state)
 {
 	(void)state;
@@ -706,6 +727,7 @@ int main(void)
 		cmocka_unit_test(is_raised_for_ten_seconds_at_most),
 		cmocka_unit_test(is_raised_once_a_minute),
 		cmocka_unit_test(own_is_kept),
+		cmocka_unit_test(noise_says_nothing_of_a_call),
 		cmocka_unit_test(own_is_kept_beside_the_jobs),
 		cmocka_unit_test(what_stays_is_more_than_its_own),
 		cmocka_unit_test(own_load_changes),
