@@ -7,18 +7,20 @@
 #define KNOWN	    4
 #define GROUP_LEAST 2 /* windows */
 /* The groups are so far apart, of the calls of the one with the most, and by what takes so much a
- * second, or of what stays: less says nothing of a call. */
+ * second, and as much as what stays: the windows of who has settled differ by less, and by noise as
+ * much. */
 #define APART	   0.25
-#define TELLING_NS 5e5
-#define TELLING	   0.25
-#define CALL_LEAST 50
-#define CALL_MOST  5000
+#define TELLING_NS 2e6
+#define TELLING	   1
+#define LEARN	   0.5 /* weight of what is new */
+#define CALL_LEAST 0.2 /* of what it was taken for at first */
+#define CALL_MOST  10
 #define ALIKE	   3 /* times the calls */
 #define ODD	   2 /* times the median */
 
 void own_time_init(struct own_time *o, double call_ns)
 {
-	*o = (struct own_time){.call_ns = call_ns};
+	*o = (struct own_time){.call_ns = call_ns, .first_call_ns = call_ns};
 }
 
 bool own_time_known(const struct own_time *o)
@@ -81,6 +83,11 @@ static bool is_telling(const struct own_time *o, double calls_per_s)
 	return calls_per_s * o->call_ns > fmax(TELLING_NS, TELLING * o->fixed_per_s);
 }
 
+static double bounded(const struct own_time *o, double call_ns)
+{
+	return fmin(fmax(call_ns, CALL_LEAST * o->first_call_ns), CALL_MOST * o->first_call_ns);
+}
+
 /* w: by their calls. What all of them take bounds it. */
 static void fit_call(struct own_time *o, const struct own_window *w)
 {
@@ -90,11 +97,11 @@ static void fit_call(struct own_time *o, const struct own_window *w)
 		const struct own_window *most = w + o->len - group;
 		double x = median_calls(most, group), dx = x - median_calls(w, group);
 		double dy = median_own(most, group) - median_own(w, group);
-		if (dx > APART * x && is_telling(o, dx))
-			o->call_ns = fmin(fmax(dy / dx, CALL_LEAST), CALL_MOST);
+		if (dx > APART * x && dy > 0 && is_telling(o, dx))
+			o->call_ns += LEARN * (bounded(o, dy / dx) - o->call_ns);
 	}
 	if (is_telling(o, all))
-		o->call_ns = fmax(fmin(o->call_ns, median_own(w, o->len) / all), CALL_LEAST);
+		o->call_ns = bounded(o, fmin(o->call_ns, median_own(w, o->len) / all));
 }
 
 /* Of windows with few calls: of others the calls' part is so large that its error hides the rest.

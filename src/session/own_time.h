@@ -2,9 +2,9 @@
  * (counters, questions, who asks), and one for each call that is read. Told are periods; windows of
  * them are kept for a minute. The second part is the slope of a resistant line (Tukey's, of three
  * groups: medians of the windows with the fewest calls and with the most), the first what windows
- * have above it, those with the fewest calls or all that have about as many, each counting for twice
- * the median of these at most: a process that begins, whose libraries are read, is neither. Reads no
- * clock. */
+ * have above it, those with the fewest calls or all that have about as many, each counting for
+ * twice the median of these at most: a process that begins, whose libraries are read, is neither.
+ * Reads no clock. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,6 +27,7 @@ struct own_time {
 	struct own_window open;
 	double call_ns;	    /* of a call that is read */
 	double fixed_per_s; /* ns */
+	double first_call_ns;
 };
 
 /* What a budget of that comes to, for who shows it. */
