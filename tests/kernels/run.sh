@@ -4,9 +4,9 @@
 #   tests/kernels/run.sh [BUILD [TEST...]]
 #
 # Environment: EACGM_KERNEL (a vmlinuz in place of Debian's), EACGM_KERNELS_LIMIT_S (time
-# limit, 1500), EACGM_KERNELS_TITLE (only tests that have it in their title), EACGM_KERNELS_ACCEL
-# (tcg; kvm where it works, it often does not inside another virtual machine). Prints TAP, and ends
-# with "N passed, N failed, N skipped"; status 1 when something failed.
+# limit, 1500), EACGM_KERNELS_TITLE (only tests that have it in their title), EACGM_KERNELS_CPUS (2),
+# EACGM_KERNELS_ACCEL (tcg; kvm where it works, it often does not inside another virtual machine).
+# Prints TAP, and ends with "N passed, N failed, N skipped"; status 1 when something failed.
 set -eu
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -128,7 +128,7 @@ boot() {
 		-initrd "$work/initrd.gz" -append "console=ttyS0 panic=-1 quiet" -display none \
 		-drive "file=$work/disk,format=raw,if=none,id=disk,cache=unsafe" \
 		-device nvme,serial=disk,drive=disk \
-		-serial "file:$work/console" -monitor none -no-reboot -m 2G -smp 2 \
+		-serial "file:$work/console" -monitor none -no-reboot -m 2G -smp "${EACGM_KERNELS_CPUS:-2}" \
 		-nic none </dev/null >"$work/qemu.log" 2>&1 &
 	qemu_pid=$!
 	: >>"$work/console"
