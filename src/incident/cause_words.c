@@ -567,7 +567,7 @@ static void evidence_words(struct cause_found *f, const struct evidence *e)
 		counter_words(f, e, ENTITY_GPU, "pcie_tx_bytes_per_s", "its link took from the GPU",
 			      1e-9, " GB/s");
 		calls_words(f, e);
-		if (e->copied_bytes > 0 && e->usual_copied_bytes > 0)
+		if (e->copied_ns > 0 && e->usual_copied_ns > 0)
 			add_text(f, "its copies went at %.3g GB/s, usually %.3g GB/s",
 				 e->copied_bytes / e->copied_ns,
 				 e->usual_copied_bytes / e->usual_copied_ns);

@@ -10,8 +10,10 @@
 #include "incident/causes_impl.h"
 #include "incident/causes_owners.h"
 
-#define LINK_MORE  1.25 /* times what usually goes over it: others use it */
-#define LINK_LEAST 1e9	/* bytes a second in both directions; less is no reason to wait */
+#define LINK_MORE 1.25 /* times what usually goes over it: others use it */
+#define LINK_LEAST                                                                                 \
+	4e9 /* bytes a second more than usual, in both directions: a sixteenth of what             \
+	     * PCIe 5.0 carries with 16 lanes each way, an eighth of 4.0 */
 
 static bool copies(const struct evidence *e, const struct call_growth *c)
 {
@@ -19,24 +21,22 @@ static bool copies(const struct evidence *e, const struct call_growth *c)
 	return causes_has_role(e, c, roles);
 }
 
-/* What went over the link, bytes a second, in both directions: in the incident's time and usually.
- */
-static struct net_rate link_rate(const struct evidence *e)
+/* What its own copies had of that a second, usually and now; 0: there is no timeline. */
+static struct net_rate own_rate(const struct evidence *e)
 {
-	static const char *const names[] = {"pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"};
-	struct net_rate ret = {0, 0};
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const struct counter_change *c = evidence_counter(e, ENTITY_GPU, names[i]);
-		ret.now += c ? c->mean : NAN;
-		ret.usual += c ? c->usual : NAN;
-	}
-	return ret;
+	return (struct net_rate){
+		e->blame.whole_ns > 0 ? e->copied_bytes / e->blame.whole_ns * 1e9 : 0,
+		e->blame.usual_ns > 0 ? e->usual_copied_bytes / e->blame.usual_ns * 1e9 : 0};
 }
 
+/* Comparisons with NaN are false. */
 bool causes_link_is_shared(const struct evidence *e)
 {
-	struct net_rate r = link_rate(e); /* NaN compares as false */
-	return r.now > LINK_LEAST && r.now > LINK_MORE * r.usual;
+	const struct counter_change *others = evidence_counter(e, ENTITY_GPU, "other_processes");
+	struct net_rate link = evidence_link_rate(e), own = own_rate(e);
+	double now = link.now - own.now, usual = fmax(0, link.usual - own.usual);
+	return others && others->mean > 0 && now > LINK_MORE * usual && now - usual > LINK_LEAST &&
+	       link.now > LINK_MORE * link.usual;
 }
 
 /* What copies took beyond as much usual copying, on the GPU's side; 0: there is no timeline. */
@@ -49,7 +49,7 @@ static double spans_longer(const struct evidence *e)
 
 /* What the calls took by themselves beyond as many usual ones, of functions that copy: one of the
  * runtime's has one of the driver's within. */
-static double calls_longer(const struct evidence *e)
+double causes_copy_calls_longer(const struct evidence *e)
 {
 	double ns = 0;
 	for (size_t i = 0; i < e->calls.len; i++) {
@@ -60,21 +60,22 @@ static double calls_longer(const struct evidence *e)
 			      ? c->own_ns - c->outer_n * c->usual_own_ns / c->usual_outer_n
 			      : c->ns - c->n * c->usual_ns / c->usual_n;
 	}
-	return ns;
+	return fmax(0, ns);
 }
 
-double causes_copied_longer(const struct evidence *e)
+static bool runs_line(const struct blame_owner *o)
 {
-	return fmax(0, fmax(spans_longer(e), calls_longer(e)));
+	return owner_is_line(o) && o->kind == BLAME_RUNS;
 }
 
-/* Lines that hand over copies wait in them where the driver makes them on the CPU. */
+/* Of lines no more than the calls took: they hand over copies, which the driver makes on the CPU.
+ */
 double causes_pcie(const struct evidence *e)
 {
-	double longer = causes_copied_longer(e);
-	double waits = causes_part_sum(e, owner_is_gpu) +
-		       (causes_link_is_shared(e) ? causes_part_sum(e, owner_is_line) : 0);
-	return longer > 0 ? fmin(longer, waits) : 0;
+	double calls = causes_copy_calls_longer(e), longer = fmax(spans_longer(e), calls);
+	double waits = fmin(longer, causes_part_sum(e, owner_is_gpu));
+	double lines = causes_link_is_shared(e) ? fmin(calls, causes_part_sum(e, runs_line)) : 0;
+	return fmax(0, fmin(longer, waits + lines));
 }
 
 /* Each kernel took longer, the GPU's time is waited for. */
@@ -115,8 +116,8 @@ double causes_gpu_error(const struct evidence *e)
 double causes_gpu_contention(const struct evidence *e)
 {
 	double waits = causes_part_sum(e, owner_is_gpu_work);
-	double copies = causes_link_is_shared(e) ? fmin(waits, causes_pcie(e)) : 0;
-	return foreign_gpu(e) > 0.02 ? fmax(kernels_slower(e), waits - copies) : 0;
+	double copied = causes_link_is_shared(e) ? fmin(waits, causes_pcie(e)) : 0;
+	return foreign_gpu(e) > 0.02 ? fmax(kernels_slower(e), waits - copied) : 0;
 }
 
 double causes_gpu_clock(const struct evidence *e)

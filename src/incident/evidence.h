@@ -121,6 +121,9 @@ double evidence_foreign_net(const struct evidence *e, uint32_t *ret_name);
 /* The first event of a name in the stretches' time, or shortly before it; NULL: there is none. Of
  * GPUs' events those of GPUs that the victim may use. */
 const struct m_event *evidence_event(const struct evidence *e, const char *name);
+/* What goes over the link of a GPU that the victim uses, bytes a second in both directions: of that
+ * where it grew most. NaN: it was not recorded. */
+struct net_rate evidence_link_rate(const struct evidence *e);
 /* Which process of others the use of the victim's GPU is put down to: the one that came to it as
  * the time began, 2 s before or after, or that is there alone; the event that told of it. NULL: it
  * may be one of several. */

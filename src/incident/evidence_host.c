@@ -231,6 +231,42 @@ const struct counter_change *evidence_counter(const struct evidence *e, unsigned
 	return ret;
 }
 
+/* Both directions; of one alone nothing is known. */
+static struct net_rate link_rate_of(const struct evidence *e, const struct m_metric *gpu)
+{
+	static const char *const names[] = {"pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"};
+	struct net_rate ret = {0, 0};
+	for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
+		struct net_rate one = {NAN, NAN};
+		for (size_t i = 0; i < e->counters.len; i++) {
+			const struct counter_change *c = &e->counters.data[i];
+			const struct m_metric *m = &e->t->metrics.data[c->metric];
+			if (m->kind == ENTITY_GPU && m->gpu == gpu->gpu && m->host == gpu->host &&
+			    !strcmp(strtab_get(&e->t->strings, m->name, NULL), names[k]))
+				one = (struct net_rate){c->mean, c->usual};
+		}
+		ret.now += one.now;
+		ret.usual += one.usual;
+	}
+	return ret;
+}
+
+struct net_rate evidence_link_rate(const struct evidence *e)
+{
+	struct net_rate ret = {NAN, NAN};
+	for (size_t i = 0; i < e->counters.len; i++) {
+		const struct m_metric *m = &e->t->metrics.data[e->counters.data[i].metric];
+		if (m->kind != ENTITY_GPU || !is_its_gpu(e, m->gpu) ||
+		    !evidence_is_its_host(e, m) ||
+		    strcmp(strtab_get(&e->t->strings, m->name, NULL), "pcie_rx_bytes_per_s") != 0)
+			continue;
+		struct net_rate at = link_rate_of(e, m);
+		if (isnan(ret.now - ret.usual) || at.now - at.usual > ret.now - ret.usual)
+			ret = at;
+	}
+	return ret;
+}
+
 struct net_rate evidence_net_rate(const struct evidence *e, const char *name)
 {
 	struct net_rate ret = {0, 0};

@@ -29,7 +29,7 @@ struct sums {
 	call_sums_t calls;    /* by gathering's probes */
 	call_sums_t counters; /* by its metrics: values, and their sum */
 	struct call_sum kernels;
-	double copied_ns, copied_bytes; /* between host and GPU */
+	double copied_ns, copied_bytes;	   /* between host and GPU */
 	VEC(struct stall_growth) stalls;   /* ns alone */
 	VEC(struct sender_growth) senders; /* likewise */
 	VEC(struct disk_growth) disks;	   /* bytes alone */

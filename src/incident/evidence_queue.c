@@ -4,9 +4,9 @@
  * behind, and runs on the CPU meanwhile: whatever hands over work then seems to run slower alike.
  * Where those calls took longer by much more than the rest of what the job does, that time is a
  * wait for the GPU. What the GPU itself did is told by a timeline alone; this needs none. Copies
- * count where others use the way to the GPU, and then all that they took longer: the driver makes
- * those of pageable memory on the CPU. Calls are those of the process, not of a thread: of one that
- * launches in a thread that nobody waits for, too much is taken for a wait. */
+ * count where others use the way to the GPU, and then all that the calls took longer: the driver
+ * makes those of pageable memory on the CPU. Calls are those of the process, not of a thread: of
+ * one that launches in a thread that nobody waits for, too much is taken for a wait. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -114,7 +114,7 @@ void evidence_full_queue(struct evidence *e, struct blame *each, size_t n)
 {
 	struct call_growth handed = causes_calls_of(e, hands_over);
 	double alike = alike_ns(e), longer = longer_ns(e, rest_growth(e, &handed));
-	double copied = causes_link_is_shared(e) ? causes_copied_longer(e) : 0;
+	double copied = causes_link_is_shared(e) ? causes_copy_calls_longer(e) : 0;
 	if (!(alike > 0) || !(longer + copied > 0))
 		return;
 	double share = fmin(1, (longer + copied) / alike);

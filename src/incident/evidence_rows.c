@@ -44,7 +44,9 @@ static void add_calls(void *ctx, const struct visited_rows *rows)
 	}
 }
 
-/* While a process comes to a GPU its driver may not answer for seconds. */
+/* What went over a link since the value before: while a process comes to a GPU its driver may not
+ * answer for seconds. (Of GPUs without such counts the driver tells a moment, which stands for the
+ * time until then as well as anything.) */
 static enum since_last of_gpu(const char *name)
 {
 	return !strcmp(name, "pcie_rx_bytes_per_s") || !strcmp(name, "pcie_tx_bytes_per_s")
@@ -100,7 +102,8 @@ static void add_while(struct gathering *g, const struct track *k, uint32_t metri
 static double value_since(const struct last_value *last, const struct m_counter *c,
 			  struct held_time *ret)
 {
-	const uint64_t usual = 1000000000; /* these are told once a second, where there is any */
+	/* The former are told once a second, where there is any. */
+	const uint64_t most = last->kind == MEAN_SINCE ? 1000000000 : 5000000000;
 	*ret = (struct held_time){last->time_ns, c->time_ns};
 	if (c->time_ns <= last->time_ns)
 		return NAN;
@@ -108,8 +111,8 @@ static double value_since(const struct last_value *last, const struct m_counter 
 		return c->value >= last->value ? (c->value - last->value) * 1e9 /
 							 (double)(c->time_ns - last->time_ns)
 					       : NAN;
-	if (last->kind == MEAN_SINCE && c->time_ns - last->time_ns > usual)
-		ret->from_ns = c->time_ns - usual;
+	if (c->time_ns - last->time_ns > most)
+		ret->from_ns = c->time_ns - most;
 	return c->value;
 }
 

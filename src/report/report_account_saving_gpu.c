@@ -89,8 +89,8 @@ static uint64_t without_syncs(const struct account_state *s)
 	if (!is_large(s, (double)dry_ns, GAPS_LEAST))
 		return 0;
 	uint64_t waits_ns = account_subject(&s->account)->ns[ACCOUNT_GPU];
-	uint64_t ns = less(less(waits_ns, dry_ns + late_ns), d->idle_ns);
-	return ns > dry_ns ? ns : dry_ns;
+	/* Where no wait was recorded, only gaps. */
+	return waits_ns ? less(less(waits_ns, dry_ns + late_ns), d->idle_ns) : dry_ns;
 }
 
 /* What is left of gaps when nothing waits any more. */
