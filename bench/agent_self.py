@@ -1,8 +1,10 @@
 """What `eacgm agent` itself takes: processor time of all its threads and memory, of one or several
 builds by turns, beside a process that does nothing, beside a small training on the CPU, and beside
-that with --detect. --cuda: beside two trainings on a GPU, with and without --detect.
+that with --detect. --cuda: beside two trainings on a GPU, without and with a bound of its own, with
+--detect, and with that on a budget.
 
 usage: agent_self.py EACGM [EACGM...] [--rounds N] [--settle S] [--seconds S] [--python PYTHON] [--cuda]
+       [--only CASE...]
 
 Memory is that of the agent's process, what of it is proportional to those who share it, and that of
 the agent and all that it forks together. A line for each round, then the median of each build, and
@@ -53,7 +55,9 @@ CUDA_JOBS = [CUDA_TRAINING % (2048, 16, 16, 512, 2048), CUDA_TRAINING % (256, 4,
 CASES = {"no calls": ([IDLE], []), "training": ([TRAINING], []),
          "training, --detect": ([TRAINING], ["--detect"])}
 CUDA_CASES = {"trainings on a GPU": (CUDA_JOBS, []),
-              "trainings on a GPU, --detect": (CUDA_JOBS, ["--detect"])}
+              "trainings on a GPU, no bound of its own": (CUDA_JOBS, ["--own-budget", "100%"]),
+              "trainings on a GPU, --detect": (CUDA_JOBS, ["--detect"]),
+              "trainings on a GPU, --detect --budget 1%": (CUDA_JOBS, ["--detect", "--budget", "1%"])}
 
 
 def used_ns(pid):
@@ -106,10 +110,13 @@ def main():
     a.add_argument("--seconds", type=float, default=25)
     a.add_argument("--python", default="/usr/bin/python3")
     a.add_argument("--cuda", action="store_true")
+    a.add_argument("--only", nargs="*", help="cases that end so")
     o = a.parse_args()
     got = collections.defaultdict(list)
     for _ in range(o.rounds):
         for case, (scripts, options) in (CUDA_CASES if o.cuda else CASES).items():
+            if o.only and not any(case.endswith(name) for name in o.only):
+                continue
             for eacgm in o.eacgm:
                 row = measure(o, eacgm, scripts, options)
                 got[case, eacgm].append(row)
