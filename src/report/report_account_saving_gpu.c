@@ -109,7 +109,7 @@ uint64_t account_launch_finding(const struct account_state *s, const struct acco
 	uint64_t n, ns = in_gaps(s, &d, GAP_LAUNCH, &n);
 	(void)th;
 	uint64_t saving_ns = d ? late_launches(s, ns, d->idle_ns) : 0;
-	if (!is_large(s, (double)saving_ns, GAPS_LEAST))
+	if (!d || !is_large(s, (double)saving_ns, GAPS_LEAST))
 		return 0;
 	snprintf(ret->text, FINDING_BYTES,
 		 "GPU %d of process %u had nothing to do for %s (%.0f %% of %s), in %s gaps, "

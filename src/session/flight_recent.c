@@ -12,9 +12,14 @@ static uint64_t apart(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
+static struct flight_recent *place_of(struct flight_recents *r, uint64_t number)
+{
+	return &r->list[number % FLIGHT_RECENT];
+}
+
 struct flight_recent *flight_recents_at(struct flight_recents *r, uint64_t number)
 {
-	struct flight_recent *ret = &r->list[number % FLIGHT_RECENT];
+	struct flight_recent *ret = place_of(r, number);
 	return number && ret->number == number ? ret : NULL;
 }
 
@@ -34,7 +39,7 @@ static struct flight_recent *find_holder(struct flight_recents *r, uint64_t time
 {
 	struct flight_recent *ret = NULL;
 	for (uint64_t number = r->last; number && number >= first_of(r); number--) {
-		struct flight_recent *f = flight_recents_at(r, number);
+		struct flight_recent *f = place_of(r, number);
 		if (holds(f, time_ns) &&
 		    (!ret || apart(f->at_ns, time_ns) < apart(ret->at_ns, time_ns)))
 			ret = f;
@@ -48,7 +53,7 @@ static struct flight_recent *find_same(struct flight_recents *r, const struct fl
 {
 	struct flight_recent *ret = NULL;
 	for (uint64_t number = r->last; number && number >= first_of(r); number--) {
-		struct flight_recent *f = flight_recents_at(r, number);
+		struct flight_recent *f = place_of(r, number);
 		if (!strcmp(f->of, of) && apart(f->at_ns, time_ns) < o->least_apart_ns &&
 		    (!ret || f->at_ns > ret->at_ns))
 			ret = f;
@@ -63,7 +68,7 @@ static uint32_t count_near(struct flight_recents *r, const struct flight_options
 	uint32_t ret = 0;
 	*ret_first_ns = UINT64_MAX;
 	for (uint64_t number = r->last; number && number >= first_of(r); number--) {
-		const struct flight_recent *f = flight_recents_at(r, number);
+		const struct flight_recent *f = place_of(r, number);
 		if (apart(f->at_ns, time_ns) >= o->least_apart_ns)
 			continue;
 		ret++;
