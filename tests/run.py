@@ -69,8 +69,8 @@ def read_tap(name, text, status):
     for line in text.splitlines():
         plan = PLAN.match(line)
         if plan:
-            planned = int(plan.group(1))
-            if planned == 0:
+            planned = (planned or 0) + int(plan.group(1))
+            if int(plan.group(1)) == 0:
                 skipped += 1
                 lines.append(f"SKIP {name}: {plan.group(3) or 'no reason given'}")
             continue

@@ -4,7 +4,8 @@
 #   tests/kernels/run.sh [BUILD [TEST...]]
 #
 # Environment: EACGM_KERNEL (a vmlinuz in place of Debian's), EACGM_KERNELS_LIMIT_S (time
-# limit, 1500), EACGM_KERNELS_TITLE (only tests that have it in their title), EACGM_KERNELS_CPUS (2),
+# limit, 1500), EACGM_KERNELS_TITLE (only tests that have it in their title: one of them has to
+# pass), EACGM_KERNELS_CPUS (2),
 # EACGM_KERNELS_ACCEL (tcg; kvm where it works, it often does not inside another virtual machine).
 # Prints TAP, and ends with "N passed, N failed, N skipped"; status 1 when something failed.
 set -eu
@@ -155,18 +156,27 @@ count() {
 skipped=$(count '^(ok .*# SKIP|1\.\.0 # SKIP)')
 passed=$(($(count '^ok ') - $(count '^ok .*# SKIP')))
 failed=$(count '^not ok ')
+fail() {
+	echo "not ok - $1"
+	failed=$((failed + 1))
+}
 if ! grep -a -q '^guest: done' "$work/lines"; then
-	echo "not ok - the guest did not come to its end (QEMU ended with $status, limit $limit_s s)"
+	fail "the guest did not come to its end (QEMU ended with $status, limit $limit_s s)"
 	tail -n 25 "$work/lines" | sed 's/^/# /'
 	cat "$work/qemu.log"
-	failed=$((failed + 1))
 fi
-# A test file that dies reports less than it planned.
+# A test file that dies reports less than it planned, or nothing at all.
 planned=$(sed -n 's/^1\.\.\([0-9]*\)$/\1/p' "$work/lines" | awk '{ n += $1 } END { print n + 0 }')
 reported=$(($(count '^ok ') + $(count '^not ok ')))
 if [ "$reported" -lt "$planned" ]; then
-	echo "not ok - $reported of $planned tests reported"
-	failed=$((failed + 1))
+	fail "$reported of $planned tests reported"
+fi
+ended=$(sed -n 's/^guest: end \(.*\) [1-9][0-9]*$/\1/p' "$work/lines")
+[ "$failed" -gt 0 ] || [ -z "$ended" ] || fail "ended with an error: $(echo $ended)"
+if [ -n "${EACGM_KERNELS_TITLE:-}" ] &&
+	! grep -a '^ok ' "$work/lines" | grep -a -v '# SKIP' | grep -a -q -F -e "$EACGM_KERNELS_TITLE"
+then
+	fail "no test passed that has '$EACGM_KERNELS_TITLE' in its title"
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ] && [ "$((passed + skipped))" -gt 0 ]
