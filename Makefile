@@ -57,6 +57,7 @@ setup-test: setup-traced
 		{ echo "installing: $(KERNELS_PACKAGES)" && $(APT) update -q && \
 		$(APT) install -y -q --no-install-recommends $(KERNELS_PACKAGES); } || \
 		echo "there is no emulator to be had: the test that boots Debian's kernel skips"
+	@sh tests/kernels/get_kernel.sh $(BUILD) || echo "the test that boots it skips"
 	@[ -x $(BUILD)/prometheus/usr/bin/prometheus ] || sh tools/unpack.sh $(BUILD)/prometheus prometheus
 	@[ -d $(BUILD)/protos ] || sh tools/unpack.sh -s $(PROTO_RELEASE) $(BUILD)/protos $(PROTO_PACKAGES)
 
@@ -117,6 +118,7 @@ sanitize: setup-test
 
 setup-kernels: setup
 	$(call install,$(KERNELS_PACKAGES))
+	@sh tests/kernels/get_kernel.sh $(BUILD) || echo "tests of it skip"
 
 test-kernels: setup-kernels
 	$(MAKE) all

@@ -12,5 +12,5 @@ export EACGM_KERNELS_TITLE="every call of every kind of function, from four thre
 # With two emulated CPUs one of some ten boots on a busy host stood still: a timer of one CPU did not
 # come, and the other one span.
 export EACGM_KERNELS_CPUS=1
-export EACGM_KERNELS_LIMIT_S="${EACGM_KERNELS_LIMIT_S:-540}" # tests/run.py ends it after 600 s
+export EACGM_KERNELS_LIMIT_S="${EACGM_KERNELS_LIMIT_S:-570}" # tests/run.py ends it after 600 s
 exec sh "$(dirname "$0")/run.sh" "$1" counts
