@@ -22,7 +22,7 @@ BROWSER = $(or $(shell command -v chromium || command -v chromium-browser || com
 	command -v google-chrome-stable),none)
 LINT_PACKAGES = clang-format clang-tidy cppcheck libclang-rt-14-dev
 
-.PHONY: all setup setup-test setup-tests-built setup-traced tests-built setup-lint setup-kernels test demo dist deb format lint fuzz fuzz-campaign sanitize \
+.PHONY: all setup setup-test setup-sanitize setup-tests-built setup-traced tests-built setup-lint setup-kernels test demo dist deb format lint fuzz fuzz-campaign sanitize \
 	setup-systemd test-kernels test-systemd test-gpu bench man clean
 
 all: $(BUILD)/build.ninja
@@ -33,33 +33,31 @@ $(BUILD)/build.ninja:
 		{ echo "build tools are missing: run 'make setup' first"; exit 1; }
 	PATH="$$PATH:/usr/sbin" meson setup $(BUILD)
 
-# $(1): packages; installs the missing ones only, so that it is quick when all are there
-define install
-	@missing=""; for p in $(1); do \
+# $(1): packages; installs the missing ones only, so that it is quick when all are there. In a shell.
+define install_missing
+{ missing=""; for p in $(1); do \
 		dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
-	if [ -n "$$missing" ]; then \
-		echo "installing:$$missing"; \
-		$(APT) update -q && $(APT) install -y -q --no-install-recommends $$missing; \
-	fi
+	[ -z "$$missing" ] || { echo "installing:$$missing"; \
+		$(APT) update -q && $(APT) install -y -q --no-install-recommends $$missing; }; }
 endef
+install = @$(call install_missing,$(1))
 
 setup:
 	$(call install,$(BUILD_PACKAGES))
 
 # What only tests need. Prometheus is unpacked, not installed: its service is not wanted, and one that
 # is there is left alone. Where something is not to be had that is said, and is no failure: its tests skip.
-setup-test: setup-traced
-	@[ $(BROWSER) != none ] || { echo "installing: chromium" && $(APT) update -q && \
-		$(APT) install -y -q --no-install-recommends chromium; } || \
+setup-sanitize: setup-traced
+	@[ $(BROWSER) != none ] || $(call install_missing,chromium) || \
 		echo "there is no package chromium to be had: tests that open pages skip"
-	@dpkg-query -W -f='$${Status}\n' $(KERNELS_PACKAGES) 2>/dev/null | grep -c 'ok installed' | \
-		grep -q -x $(words $(KERNELS_PACKAGES)) || \
-		{ echo "installing: $(KERNELS_PACKAGES)" && $(APT) update -q && \
-		$(APT) install -y -q --no-install-recommends $(KERNELS_PACKAGES); } || \
-		echo "there is no emulator to be had: the test that boots Debian's kernel skips"
-	@sh tests/kernels/get_kernel.sh $(BUILD) || echo "the test that boots it skips"
 	@[ -x $(BUILD)/prometheus/usr/bin/prometheus ] || sh tools/unpack.sh $(BUILD)/prometheus prometheus
 	@[ -d $(BUILD)/protos ] || sh tools/unpack.sh -s $(PROTO_RELEASE) $(BUILD)/protos $(PROTO_PACKAGES)
+
+# The emulator is large: not where it has no kernel to boot.
+setup-test: setup-sanitize
+	@if ! sh tests/kernels/get_kernel.sh $(BUILD); then echo "the test that boots it skips"; \
+	elif ! $(call install_missing,$(KERNELS_PACKAGES)); then \
+		echo "there is no emulator to be had: the test that boots Debian's kernel skips"; fi
 
 # What tests are built with, and what they run: the latter is not needed to build.
 setup-tests-built: setup
@@ -111,7 +109,7 @@ fuzz-campaign: setup-traced
 	ninja -C $(BUILD)-asan
 	python3 tests/fuzz/campaign.py $(BUILD)-asan
 
-sanitize: setup-test
+sanitize: setup-sanitize
 	PATH="$$PATH:/usr/sbin" meson setup $(BUILD)-asan -Db_sanitize=address,undefined -Db_lundef=false 2>/dev/null || true
 	ninja -C $(BUILD)-asan
 	$(SUDO) env PATH="$$PATH:/usr/sbin" python3 tests/run.py $(BUILD)-asan
