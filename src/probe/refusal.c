@@ -4,6 +4,7 @@
  * the one before the reason. */
 #include "probe/refusal.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,4 +53,10 @@ bool refusal_read(struct refusal *ret, const char *message)
 	}
 	copy(ret->lines, sizeof(ret->lines), first, end);
 	return true;
+}
+
+void refusal_settle(struct refusal *r, int rc)
+{
+	if (!rc || rc == -ENOMEM)
+		*r = (struct refusal){0};
 }

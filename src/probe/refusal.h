@@ -13,3 +13,7 @@ struct refusal {
 
 /* message: one of libbpf's. False, and *ret as it was, where it is of no refusal. */
 bool refusal_read(struct refusal *ret, const char *message);
+
+/* rc: 0 or the negative errno with which loading ended. Empties *r where that was no refusal: all
+ * loaded, or there was no memory for a program that libbpf then prints the log of as well. */
+void refusal_settle(struct refusal *r, int rc);

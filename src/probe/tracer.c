@@ -172,6 +172,8 @@ static void unload(struct tracer *t)
 static int try_load(struct tracer *t, bool can_hold, bool walks_mappings, bool at_once)
 {
 	const struct beside_programs beside = {prepare_maps, t};
+	last_refusal = (struct refusal){0};
+	last_libbpf_message[0] = 0;
 	DECLARE_LIBBPF_OPTS(bpf_object_open_opts, open_opts, .btf_custom_path = t->opts.btf_path);
 	t->bpf = eacgm_bpf__open_opts(&open_opts);
 	if (!t->bpf)
@@ -183,6 +185,7 @@ static int try_load(struct tracer *t, bool can_hold, bool walks_mappings, bool a
 	set_configuration(t);
 	xid_prepare(t);
 	int rc = load_programs(t->bpf->skeleton, at_once, &beside);
+	refusal_settle(&last_refusal, rc);
 	if (rc) {
 		unload(t);
 		return rc;

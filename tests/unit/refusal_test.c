@@ -1,6 +1,7 @@
 /* refusal_test.c - of libbpf's messages the one with a verifier's log: which program was refused,
  * why, and what was said last.
  * links: probe symbolize parser base */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -77,13 +78,33 @@ static void other_messages(void **state)
 	assert_string_equal(r.lines, "\n");
 }
 
+static void how_loading_ended(void **state)
+{
+	(void)state;
+	static const int no_refusals[] = {0, -ENOMEM}, refusals[] = {-EACCES, -EINVAL, -E2BIG};
+	for (size_t i = 0; i < sizeof(no_refusals) / sizeof(*no_refusals); i++) {
+		struct refusal r = {0};
+		assert_true(refusal_read(&r, BEGIN LAST END));
+		refusal_settle(&r, no_refusals[i]);
+		assert_string_equal(r.program, "");
+		assert_string_equal(r.reason, "");
+		assert_string_equal(r.lines, "");
+	}
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(*refusals); i++) {
+		struct refusal r = {0};
+		assert_true(refusal_read(&r, BEGIN LAST END));
+		refusal_settle(&r, refusals[i]);
+		assert_string_equal(r.program, "on_end");
+		assert_string_equal(r.lines, LAST);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_program_and_why),
-		cmocka_unit_test(what_was_said_last),
-		cmocka_unit_test(lines_that_do_not_fit),
-		cmocka_unit_test(other_messages),
+		cmocka_unit_test(a_program_and_why),	 cmocka_unit_test(what_was_said_last),
+		cmocka_unit_test(lines_that_do_not_fit), cmocka_unit_test(other_messages),
+		cmocka_unit_test(how_loading_ended),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
