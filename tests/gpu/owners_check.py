@@ -5,19 +5,23 @@ say of themselves: PyTorch's caching allocator, a script that calls cudaMalloc b
 usage: owners_check.py EACGM_BINARY
 
 The agent runs first, each program after it; programs hold what they have until they are told to go
-on, so that bytes are equal or not. Prints TAP. Needs root and PyTorch with CUDA; without JAX its part
-is skipped. Ends only what it started."""
+on, so that bytes are equal or not. Prints TAP. Needs root and CUDA; without PyTorch or JAX its part
+is skipped. Ends only what it started, also when it is told to end."""
 import json
+import queue
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
 METRIC = "eacgm_gpu_process_memory_owned_bytes"
 USED = "eacgm_gpu_process_memory_used_bytes"
-STARTS_S, COMES_S = 60, 20
+STARTS_S, COMES_S, ENDS_S = 60, 20, 20
+DEADLINE = time.monotonic() + 180  # of what programs print: run.py ends this one after 240 s
 BY_CTYPES = 700 << 20
 
 # Each prints what its owners have, and goes on when a line comes.
@@ -68,6 +72,9 @@ class Agent:
         self.log = tempfile.TemporaryFile("w+")
         self.p = subprocess.Popen([eacgm, "agent", "--listen", "127.0.0.1:0"], stdout=self.log,
                                   stderr=self.log)
+        self.url = None
+
+    def serve(self):
         end = time.monotonic() + STARTS_S
         while not (at := re.search(r"serves (http://\S+)", self.text())):
             if time.monotonic() > end or self.p.poll() is not None:
@@ -84,7 +91,7 @@ class Agent:
         text = urllib.request.urlopen(self.url, timeout=10).read().decode()
         owned, used = {}, None
         for line in text.splitlines():
-            if 'pid="%d"' % pid not in line:
+            if not re.search('[{,]pid="%d"' % pid, line):
                 continue
             value = int(float(line.rsplit(" ", 1)[1]))
             if line.startswith(METRIC):
@@ -95,7 +102,11 @@ class Agent:
 
     def end(self):
         self.p.terminate()
-        self.p.wait(timeout=60)
+        try:
+            self.p.wait(timeout=ENDS_S)
+        finally:
+            self.p.kill()
+            self.p.wait()
 
 
 def compare(agent, p, name, want):
@@ -109,17 +120,38 @@ def compare(agent, p, name, want):
         time.sleep(0.5)
 
 
-def run(agent, name, program):
+def lines_of(p):
+    """What it prints until DEADLINE, by which it has to end."""
+    lines = queue.Queue()
+
+    def read():
+        for line in p.stdout:
+            lines.put(line)
+        lines.put(None)
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        try:
+            line = lines.get(timeout=max(DEADLINE - time.monotonic(), 0))
+        except queue.Empty:
+            sys.exit("a program does not come to its end")
+        if line is None:
+            return
+        yield line
+
+
+def run(agent, name, program, comparisons):
     p = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, text=True)
     times = 0
     try:
-        for line in p.stdout:
+        for line in lines_of(p):
             times += 1
             compare(agent, p, "%s, %d" % (name, times), json.loads(line))
             p.stdin.write("\n")
             p.stdin.flush()
-        tap(p.wait() == 0 and times, "%s ends well" % name, "with %d after %d" % (p.returncode, times))
+        p.wait(timeout=ENDS_S)
+        tap(p.returncode == 0 and times == comparisons, "%s ends well" % name,
+            "with %d after %d of %d comparisons" % (p.returncode, times, comparisons))
     finally:
         p.kill()
         p.wait()
@@ -127,17 +159,20 @@ def run(agent, name, program):
 
 def has(module):
     return subprocess.run([sys.executable, "-c", "import " + module], capture_output=True,
-                          check=False).returncode == 0
+                          check=False, timeout=STARTS_S).returncode == 0
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     agent = Agent(sys.argv[1])
     try:
-        run(agent, "PyTorch", TORCH)
-        if has("jax"):
-            run(agent, "JAX", JAX)
-        else:
-            skip("JAX", "it is not installed")
+        agent.serve()
+        for name, module, program, comparisons in (("PyTorch", "torch", TORCH, 3),
+                                                   ("JAX", "jax", JAX, 1)):
+            if has(module):
+                run(agent, name, program, comparisons)
+            else:
+                skip(name, "it is not installed")
     finally:
         agent.end()
     print("1..%d" % said)
