@@ -49,7 +49,7 @@ SERVED_FIRST = {  # they compare two clocks
 WAITS = {"outlook_test.py"}
 TORCH = {
     "faults_test.py", "flops_test.py", "gpu_ops_test.py", "phases_test.py", "record_detect_test.py",
-    "steps_test.py", "torch_test.py",
+    "standing_test.py", "steps_test.py", "torch_test.py",
 }
 LONG = ("watch_test.py", "inside_test.py", "agent_test.py", "faults_test.py",
         "inside_programs_test.py", "inside_modes_test.py", "gpu_timeline_attach_test.py", "steps_test.py", "phases_test.py", "gpu_ops_test.py",

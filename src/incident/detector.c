@@ -194,6 +194,7 @@ void detector_free(struct detector *d)
 	line_times_free(&d->lines);
 	busy_threads_free(&d->busy);
 	vec_free(&d->ended);
+	vec_free(&d->standing);
 	known_free(&d->known);
 	learn_live_free(d->learning);
 	free(d);
@@ -386,6 +387,7 @@ void detector_end(struct detector *d)
 		look_for_fit(d);
 	row_queue_drain(&d->queue, judge_queued, d);
 	judging_end(d);
+	standing_tell_ends(d);
 	told_rows_end(&d->rows);
 }
 

@@ -92,6 +92,14 @@ void detector_lost(struct detector *d, uint64_t from_ns, uint64_t to_ns, uint64_
 void detector_process(struct detector *d, const struct m_process *row);
 /* Calls of this thread come no more. */
 void detector_thread_gone(struct detector *d, uint32_t thread);
+/* A job stands still, as somebody has found who looks at it (standing.h), or it goes on: told as an
+ * anomaly of the process, once, and its end. */
+struct job_standing {
+	uint32_t pid;
+	bool ended;
+	uint64_t since_ns, now_ns;
+};
+void detector_standing(struct detector *d, const struct job_standing *j);
 /* Counters of this metric come no more by its number. */
 void detector_metric_gone(struct detector *d, uint32_t metric);
 /* All events that ended before have come: windows up to there are judged. */

@@ -46,6 +46,7 @@ struct detector {
 
 	struct episodes episodes;
 	struct incidents incidents;
+	VEC(struct anomaly) standing; /* of jobs that stand still */
 	struct told_rows rows;
 	VEC(struct m_process) ended; /* that are to be forgotten */
 	uint64_t events_seen, events_of_unknown_keys;
@@ -56,5 +57,7 @@ struct detector {
 void detector_relearn(struct detector *d, uint64_t from_ns);
 /* collective_told.c: what waits has found is told as an anomaly; ctx is the detector. */
 void collective_tell(void *ctx, const struct collective_wait *wait);
+/* standing_told.c: what stands still is over, for nothing more comes. */
+void standing_tell_ends(struct detector *d);
 /* stopped_told.c: a wait that was a stop, where it was long. */
 void stopped_tell(struct detector *d, const struct detect_names *n, const struct m_wait *w);

@@ -46,7 +46,7 @@ bool live_incident_lasts(const struct live_incident *w, const struct anomaly *an
 	for (size_t i = 0; i < n; i++)
 		if (anomalies[i].incident == w->id && !anomalies[i].ended)
 			return true;
-	return false;
+	return w->stands;
 }
 
 static bool lasts(const struct live_incident *w, const struct live_findings *f)
@@ -99,8 +99,13 @@ static void take_found(struct live_incident *w, const struct diagnosed *in,
 	const struct incident_said now = {.row = &row, .texts = &texts};
 	bool news = !w->known || is_news_of_end(w, &row) ||
 		    strcmp(incident_text(&before, w->row.what), incident_text(&now, row.what)) != 0;
+	if (w->standing && row.pid != w->row.pid) { /* of another key */
+		w->row.ended = true;
+		put(f, w, false);
+	}
 	incident_texts_free(&w->texts);
 	w->known = true;
+	w->standing = false;
 	w->row = row;
 	w->texts = texts;
 	put(f, w, news);
@@ -141,6 +146,8 @@ static void prolong(struct live_incident *w, const struct live_findings *f)
 static bool is_better(const struct live_incident *w, const struct diagnosed *in,
 		      const struct live_findings *f)
 {
+	if (w->standing)
+		return in->blamed && in->cause.cause != CAUSE_UNKNOWN;
 	return !w->known ||
 	       (in->blamed && in->pid == w->row.pid && f->begin_ns + USUAL_NS <= w->row.onset_ns);
 }
@@ -155,7 +162,9 @@ static void tell_piece(struct live_incident *w, const struct diagnosed *in,
 	}
 	if (!w->known)
 		return;
-	if (!has_next)
+	if (w->standing)
+		; /* its time is that for which it stood still */
+	else if (!has_next)
 		prolong(w, f);
 	else if (in)
 		w->row.end_ns = in->end_ns;
@@ -177,16 +186,16 @@ static void end_row(struct live_incident *w, const struct live_findings *f, uint
 	put(f, w, is_news_of_end(w, row));
 }
 
-/* A row of its own for the piece that follows. */
-static void begin_row(struct live_incident *w, const struct diagnosed *in)
+/* A row of its own for what follows. */
+static void begin_row(struct live_incident *w, uint64_t onset_ns, uint64_t told_ns)
 {
 	incident_texts_free(&w->texts);
-	w->known = false;
+	w->known = w->standing = false;
 	w->ended_cost_ns = -1;
 	w->caused_ns = 0;
-	w->from_ns = in->onset_ns;
-	w->told_ns = in->told_ns > w->told_ns ? in->told_ns : w->told_ns;
-	w->key_ns = free_key(w, in->told_ns);
+	w->from_ns = onset_ns;
+	w->told_ns = told_ns > w->told_ns ? told_ns : w->told_ns;
+	w->key_ns = free_key(w, told_ns);
 }
 
 /* ---- pieces ---- */
@@ -265,7 +274,7 @@ static const struct diagnosed *piece_to_tell(struct live_incident *w, const stru
 		}
 	} else if (in->blamed && is_new_cause(w, in)) {
 		end_row(w, f, in->onset_ns);
-		begin_row(w, in);
+		begin_row(w, in->onset_ns, in->told_ns);
 	}
 	return in;
 }
@@ -393,13 +402,71 @@ static void tell_pieces(struct live_incident *w, const struct live_findings *f)
 		tell_piece(w, in, f, next != NULL);
 		if (!next || !w->known)
 			return;
-		begin_row(w, next);
+		begin_row(w, next->onset_ns, next->told_ns);
 		in = next;
 	}
 }
 
+/* ---- what stands still ---- */
+
+/* A row that has no cause becomes its own; one with a cause is of the time before. */
+static void begin_standing(struct live_incident *w, const struct live_findings *f,
+			   const struct standing *s)
+{
+	bool begins_later = s->since_ns >= w->told_ns;
+	if (w->known && live_incident_has_cause(w)) {
+		end_row(w, f, s->since_ns);
+		begin_row(w, s->since_ns, f->now_ns);
+	} else if (begins_later) { /* what was told first is no part of it */
+		w->from_ns = s->since_ns;
+		w->told_ns = f->now_ns;
+		w->key_ns = w->known ? w->key_ns : free_key(w, f->now_ns);
+	}
+	w->caused_ns = f->now_ns;
+}
+
+static void take_standing(struct live_incident *w, const struct live_findings *f,
+			  const struct standing *s)
+{
+	const struct diagnosed *in = dearest(f->found, w->id);
+	uint32_t culprit_pid = w->row.culprit_pid, pid = w->known ? w->row.pid : in ? in->pid : 0;
+	bool is_new = !w->standing;
+	struct m_incident row;
+	struct incident_texts texts;
+	if (is_new)
+		begin_standing(w, f, s);
+	standing_to_row(&row, &texts, s, f->t, pid);
+	if (w->known)
+		row.pid = w->row.pid;
+	row.id = w->id;
+	row.told_ns = w->key_ns;
+	row.caused_ns = w->caused_ns;
+	incident_texts_free(&w->texts);
+	w->known = w->standing = true;
+	w->row = row;
+	w->texts = texts;
+	put(f, w, is_new || row.culprit_pid != culprit_pid);
+}
+
+/* Whether the incident's job stands still: what a diagnosis finds meanwhile is of the time before.
+ */
+static bool stands_still(struct live_incident *w, const struct live_findings *f)
+{
+	struct standing s;
+	if (!f->standings || !lasts(w, f))
+		return w->stands = false;
+	bool caused = live_incident_has_cause(w) && !w->standing;
+	w->stands = standing_of(&s, f->standings, standings_job(f->standings, w->id), caused) &&
+		    (!caused || s.since_ns > w->row.onset_ns);
+	if (w->stands)
+		take_standing(w, f, &s);
+	standing_free(&s);
+	return w->stands;
+}
+
 void live_incident_find(struct live_incident *w, const struct live_findings *f)
 {
-	tell_pieces(w, f);
+	if (!stands_still(w, f))
+		tell_pieces(w, f);
 	tell_besides(w, f);
 }

@@ -184,6 +184,12 @@ static void pass_over_raised(struct session_detect *d, const struct session_view
 	detector_lost(d->detector, d->upto_ns, v->batch->upto_ns, COUNTLESS);
 }
 
+static void take_standing(void *ctx, const struct job_standing *j)
+{
+	struct session_detect *d = ctx;
+	detector_standing(d->detector, j);
+}
+
 void session_detect_batch(struct session_detect *d, const struct session_view *v)
 {
 	const struct feed_batch *b = v->batch;
@@ -219,6 +225,7 @@ void session_detect_batch(struct session_detect *d, const struct session_view *v
 		return;
 	detector_upto(d->detector, v->upto_ns);
 	outlook_upto(d->outlook, v->upto_ns);
+	session_diagnose_standings(d->diagnose, take_standing, d);
 	hold_budget(d, v);
 }
 

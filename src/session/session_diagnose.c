@@ -10,6 +10,8 @@
 #include "incident/kept_anomaly.h"
 #include "incident/live_incident.h"
 #include "session/live_window.h"
+#include "session/quiet_jobs.h"
+#include "session/thread_now.h"
 #include "session/turned_down.h"
 #include "symbolize/demangle.h"
 
@@ -22,6 +24,7 @@
 #define ENDED_MOST   64		    /* anomalies that are over: what was then is not usual */
 #define LASTING_MOST 256
 #define HURRY_NS     2000000000ULL /* at least between two times, where more of it comes */
+#define RESUMED_NS   3000000000ULL /* what stood still has gone on: it is over */
 #define OVER_MOST    64		   /* incidents that are over and may go on */
 #define PASSED_MOST  256	   /* times in which a budget had all on */
 #define REST_TIMES   4		   /* after each: of the time that it took */
@@ -34,17 +37,36 @@ struct watched_incident {
 	bool over;
 };
 
+/* The thread of a loop, as it was seen last. */
+struct seen_thread {
+	uint32_t pid, tid;
+	struct thread_now now;
+};
+
+#define STANDING_PIDS 64
+
+/* A job that was found to stand still. */
+struct found_standing {
+	struct job_standing told;
+	uint32_t pids[STANDING_PIDS], n; /* those that do, or some of them */
+	uint64_t resumed_ns;		 /* one of them has called again; 0: none has */
+};
+
 struct session_diagnose {
 	incident_told_fn *tell;
 	void *ctx;
 	pthread_mutex_t lock;
-	VEC(struct anomaly) came; /* under lock */
+	VEC(struct anomaly) came;	    /* under lock, */
+	VEC(struct job_standing) standings; /* likewise */
 
 	VEC(struct anomaly) anomalies; /* kept_anomaly.h */
 	VEC(struct watched_incident) watched;
 	struct live_window *window;
 	struct turned_down down;
 	VEC(struct unjudged_time) unjudged;
+	struct quiet_jobs quiet;
+	VEC(struct seen_thread) seen; /* of processes that are quiet */
+	VEC(struct found_standing) standing;
 	uint64_t upto_ns;		 /* of the last batch */
 	uint64_t done_ns, took_ns;	 /* the last diagnosis */
 	const struct session_view *view; /* of this batch */
@@ -77,6 +99,10 @@ void session_diagnose_free(struct session_diagnose *d)
 	vec_free(&d->anomalies);
 	vec_free(&d->came);
 	vec_free(&d->unjudged);
+	vec_free(&d->seen);
+	vec_free(&d->standing);
+	vec_free(&d->standings);
+	quiet_jobs_free(&d->quiet);
 	live_window_free(d->window);
 	turned_down_free(&d->down);
 	pthread_mutex_destroy(&d->lock);
@@ -91,6 +117,19 @@ void session_diagnose_anomaly(struct session_diagnose *d, const struct anomaly *
 	pthread_mutex_unlock(&d->lock);
 }
 
+void session_diagnose_standings(struct session_diagnose *d,
+				void (*take)(void *ctx, const struct job_standing *j), void *ctx)
+{
+	VEC(struct job_standing) found = {0};
+	pthread_mutex_lock(&d->lock);
+	memcpy(&found, &d->standings, sizeof(found));
+	memset(&d->standings, 0, sizeof(d->standings));
+	pthread_mutex_unlock(&d->lock);
+	for (size_t i = 0; i < found.len; i++)
+		take(ctx, &found.data[i]);
+	vec_free(&found);
+}
+
 /* ---- what is watched ---- */
 
 static bool lasts(const struct session_diagnose *d, const struct watched_incident *w)
@@ -98,17 +137,23 @@ static bool lasts(const struct session_diagnose *d, const struct watched_inciden
 	return live_incident_lasts(&w->rows, d->anomalies.data, d->anomalies.len);
 }
 
+/* What lasts and was found by rule is looked at at once: all of it is there. */
+static uint64_t first_ns(const struct anomaly *a)
+{
+	return a->told_ns + (a->p_value > 0 || a->ended ? FIRST_NS : 0);
+}
+
 static void resume(struct watched_incident *w, const struct anomaly *a)
 {
 	w->over = false;
-	w->due_ns = a->told_ns + FIRST_NS;
+	w->due_ns = first_ns(a);
 	w->wait_ns = SOON_NS;
 }
 
 /* What came may be because of something else. */
 static void hurry(struct watched_incident *w, const struct anomaly *a)
 {
-	uint64_t soon_ns = a->told_ns + FIRST_NS;
+	uint64_t soon_ns = first_ns(a);
 	if (soon_ns < w->looked_ns + HURRY_NS)
 		soon_ns = w->looked_ns + HURRY_NS;
 	if (w->due_ns > soon_ns)
@@ -255,13 +300,60 @@ static bool is_due(const struct watched_incident *w, uint64_t now_ns)
 	return !w->over && w->due_ns <= now_ns;
 }
 
+static const struct thread_now *seen_before(const struct session_diagnose *d,
+					    const struct standing_process *p)
+{
+	for (size_t i = 0; i < d->seen.len; i++)
+		if (d->seen.data[i].pid == p->pid && d->seen.data[i].tid == p->tid)
+			return &d->seen.data[i].now;
+	return NULL;
+}
+
+/* Its incident is looked at again soon: whether it moves is known then, or why it stood still. */
+static void look_soon(struct session_diagnose *d, uint64_t incident, uint64_t now_ns)
+{
+	for (size_t i = 0; i < d->watched.len; i++) {
+		struct watched_incident *w = &d->watched.data[i];
+		if (w->rows.id != incident)
+			continue;
+		if (w->wait_ns > SOON_NS)
+			w->wait_ns = SOON_NS;
+		if (w->due_ns > now_ns + SOON_NS)
+			w->due_ns = now_ns + SOON_NS;
+	}
+}
+
+/* What threads of quiet loops do now. Of one that has not moved what was seen first stays. */
+static void see_threads(struct session_diagnose *d, struct standings *all)
+{
+	VEC(struct seen_thread) seen = {0};
+	for (size_t i = 0; i < all->processes.len; i++) {
+		struct standing_process *p = &all->processes.data[i];
+		struct seen_thread see = {.pid = p->pid, .tid = p->tid};
+		if (!standing_is_quiet(all, p) ||
+		    thread_now_read(&see.now, "/proc", p, all->children.data + p->first_child))
+			continue;
+		const struct thread_now *before = seen_before(d, p);
+		standing_saw(p, before, &see.now);
+		if (!before && p->incident)
+			look_soon(d, p->incident, all->now_ns);
+		if (before && before->switches == see.now.switches)
+			see.now = *before;
+		*vec_push(&seen) = see;
+	}
+	vec_free(&d->seen);
+	memcpy(&d->seen, &seen, sizeof(d->seen));
+}
+
 static void tell_found(struct session_diagnose *d, const struct diagnosis *found,
-		       const struct rec_tables *t, uint64_t begin_ns, uint64_t now_ns)
+		       const struct standings *standings, const struct rec_tables *t,
+		       uint64_t begin_ns, uint64_t now_ns)
 {
 	const struct live_findings f = {.found = found,
 					.t = t,
 					.begin_ns = begin_ns,
 					.now_ns = monotonic_ns(),
+					.standings = standings,
 					.anomalies = d->anomalies.data,
 					.anomalies_len = d->anomalies.len,
 					.put = put,
@@ -282,6 +374,7 @@ static void diagnose(struct session_diagnose *d, uint64_t now_ns)
 	struct anomaly_list list = {0};
 	struct timeline timeline;
 	struct steps steps;
+	struct standings standings;
 	struct diagnosis found;
 	list_anomalies(d, &list, now_ns);
 	list.unjudged = d->unjudged.data;
@@ -290,7 +383,10 @@ static void diagnose(struct session_diagnose *d, uint64_t now_ns)
 	steps_make(&steps, s, NULL);
 	diagnosis_make(&found, s, &timeline, &steps, &list,
 		       &(struct diagnosis_options){.besides = true});
-	tell_found(d, &found, s->tables, begin_ns, now_ns);
+	standings_make(&standings, s, &steps, d->anomalies.data, d->anomalies.len, now_ns);
+	see_threads(d, &standings);
+	tell_found(d, &found, &standings, s->tables, begin_ns, now_ns);
+	standings_free(&standings);
 	diagnosis_free(&found);
 	steps_free(&steps);
 	timeline_free(&timeline);
@@ -298,6 +394,103 @@ static void diagnose(struct session_diagnose *d, uint64_t now_ns)
 	d->done_ns = monotonic_ns();
 	d->took_ns = d->done_ns - began_ns;
 }
+
+/* ---- jobs that stand still ---- */
+
+static void post(struct session_diagnose *d, const struct job_standing *j)
+{
+	pthread_mutex_lock(&d->lock);
+	*vec_push(&d->standings) = *j;
+	pthread_mutex_unlock(&d->lock);
+}
+
+static bool was_found(const struct session_diagnose *d, uint32_t pid)
+{
+	for (size_t i = 0; i < d->standing.len; i++)
+		for (uint32_t k = 0; k < d->standing.data[i].n; k++)
+			if (d->standing.data[i].pids[k] == pid)
+				return true;
+	return false;
+}
+
+static void find_standing(struct session_diagnose *d, const struct standing *s)
+{
+	struct found_standing f = {.told = {.pid = standing_victim(s, 0)->pid,
+					    .since_ns = s->since_ns,
+					    .now_ns = s->now_ns}};
+	for (size_t i = 0; i < s->processes.len; i++) {
+		if (was_found(d, s->processes.data[i]->pid))
+			return;
+		if (f.n < STANDING_PIDS)
+			f.pids[f.n++] = s->processes.data[i]->pid;
+	}
+	*vec_push(&d->standing) = f;
+	post(d, &f.told);
+}
+
+static bool trains(const void *ctx, uint32_t pid)
+{
+	const struct standings *all = ctx;
+	for (size_t i = 0; i < all->processes.len; i++)
+		if (all->processes.data[i].pid == pid)
+			return true;
+	return false;
+}
+
+static void look_at_quiet(struct session_diagnose *d, uint64_t now_ns)
+{
+	uint64_t begin_ns, began_ns = monotonic_ns();
+	const struct row_source *s = live_window_rows(d->window, &begin_ns);
+	struct steps steps;
+	struct standings all;
+	steps_make(&steps, s, NULL);
+	standings_make(&all, s, &steps, d->anomalies.data, d->anomalies.len, now_ns);
+	see_threads(d, &all);
+	for (uint32_t job = 0; job < all.processes.len; job++) {
+		struct standing standing;
+		if (standing_of(&standing, &all, job, false))
+			find_standing(d, &standing);
+		standing_free(&standing);
+	}
+	quiet_jobs_looked(&d->quiet, now_ns, trains, &all);
+	standings_free(&all);
+	steps_free(&steps);
+	d->done_ns = monotonic_ns();
+	d->took_ns = d->done_ns - began_ns;
+}
+
+/* One of them has called since, or has ended. */
+static bool goes_on(const struct session_diagnose *d, const struct found_standing *f)
+{
+	for (uint32_t i = 0; i < f->n; i++) {
+		uint64_t last_ns = quiet_jobs_last_ns(&d->quiet, f->pids[i]);
+		if (!last_ns || last_ns > f->told.now_ns)
+			return true;
+	}
+	return false;
+}
+
+/* Its incident lasts for a little: the step that had not ended is looked at. */
+static void find_resumed(struct session_diagnose *d, uint64_t now_ns)
+{
+	for (size_t i = d->standing.len; i-- > 0;) {
+		struct found_standing *f = &d->standing.data[i];
+		if (!f->resumed_ns && goes_on(d, f)) {
+			f->resumed_ns = now_ns;
+			for (size_t k = 0; k < d->anomalies.len; k++)
+				if (d->anomalies.data[k].pid == f->told.pid)
+					look_soon(d, d->anomalies.data[k].incident, now_ns);
+		}
+		if (!f->resumed_ns || now_ns < f->resumed_ns + RESUMED_NS)
+			continue;
+		f->told.ended = true;
+		f->told.now_ns = f->resumed_ns;
+		post(d, &f->told);
+		*f = d->standing.data[--d->standing.len];
+	}
+}
+
+/* ---- when ---- */
 
 /* Of those that are over the latest stay. */
 static void forget_over(struct session_diagnose *d)
@@ -334,6 +527,11 @@ static void go_on(struct session_diagnose *d, uint64_t now_ns)
 	forget_over(d);
 }
 
+static bool has_rested(const struct session_diagnose *d)
+{
+	return monotonic_ns() >= d->done_ns + REST_TIMES * d->took_ns;
+}
+
 static void look(struct session_diagnose *d, uint64_t now_ns)
 {
 	bool due = false;
@@ -344,7 +542,7 @@ static void look(struct session_diagnose *d, uint64_t now_ns)
 			w->due_ns = soon_ns;
 		due |= is_due(w, now_ns);
 	}
-	if (!due || monotonic_ns() < d->done_ns + REST_TIMES * d->took_ns)
+	if (!due || !has_rested(d))
 		return;
 	diagnose(d, now_ns);
 	go_on(d, now_ns);
@@ -362,9 +560,13 @@ void session_diagnose_batch(void *ctx, const struct session_view *v)
 	d->view = &mine;
 	note_unjudged(d, v);
 	live_window_take(d->window, &mine);
+	quiet_jobs_take(&d->quiet, &mine);
 	take_anomalies(d);
+	find_resumed(d, v->batch->upto_ns);
 	if (d->watched.len)
 		look(d, v->batch->upto_ns);
+	if (quiet_jobs_due(&d->quiet, v->batch->upto_ns) && has_rested(d))
+		look_at_quiet(d, v->batch->upto_ns);
 }
 
 void session_diagnose_end(void *ctx, const struct session_view *v)

@@ -1,11 +1,13 @@
 /* session_diagnose.h - why a running job is slow: keeps the last rows of a session, and some
  * moments after an incident began, now and then while it lasts and at its end, looks for its cause,
  * as 'eacgm diagnose' does. On a thread of its own. What it finds goes into the recording, and to
- * the caller. */
+ * the caller. It finds jobs that stand still as well, which no window tells: they are anomalies
+ * once the detector has them. */
 #pragma once
 
 #include "session/session_live.h"
 #include "incident/anomaly.h"
+#include "incident/detector.h"
 #include "incident/incident_row.h"
 
 /* When its cause is known, when another is found, and at its end. */
@@ -21,6 +23,11 @@ void session_diagnose_free(struct session_diagnose *d);
 
 /* From the thread that detects. */
 void session_diagnose_anomaly(struct session_diagnose *d, const struct anomaly *a);
+
+/* Jobs that stand still or go on, as they were found since it was asked last: for
+ * detector_standing. From that thread, too. */
+void session_diagnose_standings(struct session_diagnose *d,
+				void (*take)(void *ctx, const struct job_standing *j), void *ctx);
 
 /* A session's looker beside that one. */
 void session_diagnose_batch(void *d, const struct session_view *v);

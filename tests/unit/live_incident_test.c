@@ -19,6 +19,7 @@
 #define S 1000000000ULL
 
 struct said {
+	uint32_t pid;
 	uint64_t told_ns, onset_ns, end_ns, caused_ns;
 	double cost_ns, owner_ns, unexplained_ns;
 	char cause[32];
@@ -31,12 +32,14 @@ static struct anomaly anomaly;
 static uint64_t begin_s; /* of what is looked at */
 static VEC(struct said) all;
 static VEC(struct diagnosed) parts;
+static struct standings still; /* none unless a test says so */
 
 static void put(void *ctx, const struct incident_said *s, bool told)
 {
 	struct said *to = vec_push(&all);
 	(void)ctx;
-	*to = (struct said){.told_ns = s->row->told_ns,
+	*to = (struct said){.pid = s->row->pid,
+			    .told_ns = s->row->told_ns,
 			    .onset_ns = s->row->onset_ns,
 			    .end_ns = s->row->end_ns,
 			    .caused_ns = s->row->caused_ns,
@@ -64,6 +67,7 @@ static int begin(void **state)
 static int end(void **state)
 {
 	(void)state;
+	vec_free(&still.processes);
 	live_incident_free(&w);
 	vec_free(&all);
 	vec_free(&parts);
@@ -97,6 +101,7 @@ static void find_at(double now_s, bool ended)
 						       .t = &tables,
 						       .begin_ns = begin_s * S,
 						       .now_ns = (uint64_t)(now_s * 1e9),
+						       .standings = &still,
 						       .anomalies = &anomaly,
 						       .anomalies_len = 1,
 						       .put = put});
@@ -451,6 +456,137 @@ static void an_end_is_told_again_for_much_more(void **state)
 	assert_true(last()->told);
 }
 
+/* ---- what stands still ---- */
+
+/* Rank 1 sleeps, and rank 0, whose pid is 42, waits for it; from now on, or no more. */
+static void stand_still(double since_s, double now_s, bool does)
+{
+	still.now_ns = (uint64_t)(now_s * 1e9);
+	still.processes.len = 0;
+	for (int32_t rank = 0; rank < 2; rank++)
+		*vec_push(&still.processes) = (struct standing_process){
+			.pid = 42 + (uint32_t)rank,
+			.rank = rank,
+			.incident = 1, /* and both are of the job 0 */
+			.since_ns = (uint64_t)(since_s * 1e9),
+			.median_ns = S / 10,
+			.longest_ns = S,
+			.usual_ns = S / 5,
+			.waits = does,
+			.reason = rank ? WAIT_SLEEP : WAIT_FUTEX,
+		};
+}
+
+static void look_still(double since_s, double now_s)
+{
+	stand_still(since_s, now_s, true);
+	find_at(now_s, false);
+}
+
+/* Nothing is found yet: it is told, once, and its cost goes on. What is found when it goes on takes
+ * the place of that. */
+static void what_stands_still_is_told_until_its_cause_is_known(void **state)
+{
+	(void)state;
+	piece(100, 102, CAUSE_UNKNOWN);
+	parts.data[0].blamed = false;
+	look_still(100, 102);
+	assert_int_equal(all.len, 0); /* for too short */
+	look_still(100, 103.5);
+	assert_int_equal(all.len, 1);
+	assert_true(last()->told && !last()->ended && last()->cost_ns == 3.5e9);
+	assert_string_equal(last()->cause, "hang");
+	assert_true(last()->told_ns == 102 * S && last()->caused_ns == 103 * S + S / 2);
+	assert_int_equal(last()->pid, 42);
+	assert_true(live_incident_has_cause(&w));
+	look_still(100, 110);
+	assert_true(!last()->told && !last()->ended && last()->cost_ns == 10e9);
+	assert_int_equal(last()->caused_ns, 103 * S + S / 2);
+	stand_still(110, 111, false);
+	piece(100, 111, CAUSE_UNKNOWN); /* no cause that is known is no better */
+	find_at(111, false);
+	assert_int_equal(all.len, 2);
+	piece(99.9, 112, CAUSE_STRAGGLER);
+	find_at(112, false);
+	assert_true(last()->told && !last()->ended);
+	assert_string_equal(last()->cause, "straggler");
+	assert_true(last()->told_ns == 102 * S && last()->caused_ns == 112 * S);
+	find_at(113, true);
+	assert_true(last()->told && last()->ended && last()->told_ns == 102 * S);
+	assert_string_equal(last()->cause, "straggler");
+}
+
+static void what_stood_still_ends_without_a_cause(void **state)
+{
+	(void)state;
+	look_still(100, 104);
+	stand_still(104, 105, false);
+	find_at(105, true);
+	assert_int_equal(all.len, 2);
+	assert_true(last()->told && last()->ended && last()->cost_ns == 4e9);
+	assert_string_equal(last()->cause, "hang");
+}
+
+/* Its anomalies end, for what they are of has become usual: it lasts all the same. */
+static void what_stands_still_lasts(void **state)
+{
+	(void)state;
+	look_still(100, 104);
+	stand_still(100, 140, true);
+	find_at(140, true);
+	assert_true(!last()->ended && last()->cost_ns == 40e9);
+	assert_true(live_incident_lasts(&w, &anomaly, 1));
+	stand_still(150, 151, false);
+	find_at(151, true);
+	assert_true(last()->ended && !live_incident_lasts(&w, &anomaly, 1));
+}
+
+/* What had a cause before has its row and its end; what had none becomes this. */
+static void what_stands_still_later_has_a_row_of_its_own(void **state)
+{
+	(void)state;
+	piece(100, 110, CAUSE_CPU_CONTENTION);
+	find_at(110, false);
+	look_still(110, 114);
+	assert_int_equal(all.len, 3);
+	assert_string_equal(all.data[1].cause, "cpu_contention");
+	assert_true(all.data[1].ended && all.data[1].told_ns == 102 * S);
+	assert_true(last()->told && last()->told_ns == 114 * S && last()->onset_ns == 110 * S);
+	assert_string_equal(last()->cause, "hang");
+	stand_still(120, 121, false);
+	piece(100, 110, CAUSE_CPU_CONTENTION);
+	piece(110, 121, CAUSE_SLOW_CODE);
+	find_at(121, false);
+	assert_string_equal(last()->cause, "slow_code");
+	assert_int_equal(last()->told_ns, 114 * S);
+	assert_int_equal(all.len, 4);
+}
+
+static void what_had_no_cause_becomes_what_stands_still(void **state)
+{
+	(void)state;
+	piece(100, 103, CAUSE_UNKNOWN);
+	find_at(103, false);
+	look_still(101, 106);
+	assert_int_equal(all.len, 2);
+	assert_true(last()->told && last()->told_ns == 102 * S);
+	assert_string_equal(last()->cause, "hang");
+}
+
+/* The victim is part of the key: of another one it is another row, and this one ends. */
+static void of_another_victim_it_is_another_row(void **state)
+{
+	(void)state;
+	look_still(100, 104);
+	stand_still(110, 111, false);
+	piece(99.9, 111, CAUSE_SLOW_CODE);
+	parts.data[0].pid = 43;
+	find_at(111, false);
+	assert_int_equal(all.len, 3);
+	assert_true(all.data[1].ended && all.data[1].pid == 42 && !all.data[1].told);
+	assert_true(last()->told && last()->pid == 43 && !last()->ended);
+}
+
 int main(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, begin, end)
@@ -472,6 +608,12 @@ int main(void)
 		T(a_row_is_told_no_earlier_than_it_begins),
 		T(what_lasts_is_put_down_to_whom_it_was),
 		T(an_end_is_told_again_for_much_more),
+		T(what_stands_still_is_told_until_its_cause_is_known),
+		T(what_stood_still_ends_without_a_cause),
+		T(what_stands_still_lasts),
+		T(what_stands_still_later_has_a_row_of_its_own),
+		T(what_had_no_cause_becomes_what_stands_still),
+		T(of_another_victim_it_is_another_row),
 	};
 #undef T
 	return cmocka_run_group_tests(tests, NULL, NULL);
