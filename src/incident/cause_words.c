@@ -141,7 +141,7 @@ static const struct cause_text texts[CAUSE_COUNT] = {
 			       "Move or limit what else sends on that interface, or give the job a "
 			       "network of its own."},
 	[CAUSE_HANG] = {"a rank did not come to a collective that others wait in",
-			"See what that rank does instead: 'eacgm report' has its last stack."},
+			"See what that process does instead: 'eacgm report' has its last stack."},
 	[CAUSE_STRAGGLER] = {"other ranks were late, or the network between them slow",
 			     "Mend what holds the late rank back. Where none is named, merge the "
 			     "ranks' recordings (eacgm merge): the report names the one that came "

@@ -141,15 +141,39 @@ static void prolong(struct live_incident *w, const struct live_findings *f)
 		w->row.cost_ns = w->row.unexplained_ns = cost_ns;
 }
 
+/* Whether what was found can be why the job stood still: who was waited for was seen, and a
+ * diagnosis that does not find that rank is wrong. */
+static bool agrees(const struct live_incident *w, const struct diagnosed *in)
+{
+	const struct incident_said said = {.row = &w->row, .texts = &w->texts};
+	uint32_t culprit = w->row.culprit_pid;
+	return !culprit || in->pid == culprit ||
+	       (in->cause.culprit.kind == CULPRIT_RANK && in->cause.culprit.pid == culprit) ||
+	       !strcmp(incident_text(&said, w->row.cause), cause_id(in->cause.cause));
+}
+
 /* Whether what was found is better than what is known: it is of the same process, and there still
  * is what is usual, before the incident. */
 static bool is_better(const struct live_incident *w, const struct diagnosed *in,
 		      const struct live_findings *f)
 {
+	bool has_usual = f->begin_ns + USUAL_NS <= w->row.onset_ns;
 	if (w->standing)
-		return in->blamed && in->cause.cause != CAUSE_UNKNOWN;
-	return !w->known ||
-	       (in->blamed && in->pid == w->row.pid && f->begin_ns + USUAL_NS <= w->row.onset_ns);
+		return in->blamed && in->cause.cause != CAUSE_UNKNOWN && has_usual && agrees(w, in);
+	return !w->known || (in->blamed && in->pid == w->row.pid && has_usual);
+}
+
+/* How long it stood still says the anomaly that was found by rule, once that has ended. */
+static void end_standing(struct live_incident *w, const struct live_findings *f)
+{
+	struct m_incident *row = &w->row;
+	for (size_t i = 0; i < f->anomalies_len; i++) {
+		const struct anomaly *a = &f->anomalies[i];
+		if (a->incident == w->id && a->ended && !(a->p_value > 0) &&
+		    a->start_ns < row->end_ns && a->end_ns > row->end_ns)
+			row->end_ns = a->end_ns;
+	}
+	row->cost_ns = row->unexplained_ns = (double)(row->end_ns - row->onset_ns);
 }
 
 /* has_next: another piece follows. */
@@ -163,7 +187,7 @@ static void tell_piece(struct live_incident *w, const struct diagnosed *in,
 	if (!w->known)
 		return;
 	if (w->standing)
-		; /* its time is that for which it stood still */
+		end_standing(w, f);
 	else if (!has_next)
 		prolong(w, f);
 	else if (in)

@@ -172,19 +172,46 @@ static int by_rank(const void *a, const void *b)
 	return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
-void standings_make(struct standings *ret, const struct row_source *s, const struct steps *steps,
-		    const struct anomaly *anomalies, size_t n, uint64_t now_ns)
+static bool has(const struct standings *s, uint32_t pid)
 {
-	*ret = (struct standings){.now_ns = now_ns};
+	for (size_t i = 0; i < s->processes.len; i++)
+		if (s->processes.data[i].pid == pid)
+			return true;
+	return false;
+}
+
+static void add_known(struct standings *to, const struct rec_tables *t,
+		      const struct standing_process *known)
+{
+	const struct m_process *row = process_of(t, known->pid);
+	if (has(to, known->pid) || !row || row->end_ns)
+		return;
+	struct standing_process *p = vec_push(&to->processes);
+	*p = *known;
+	p->incident = 0;
+	p->children = 0;
+	p->waits = false;
+	add_children(to, t, p);
+}
+
+void standings_make(struct standings *ret, const struct row_source *s,
+		    const struct standings_asked *asked)
+{
+	const struct steps *steps = asked->steps;
+	*ret = (struct standings){.now_ns = asked->now_ns};
 	for (size_t i = 0; i < steps->processes.len; i++)
-		add_process(ret, s->tables, &steps->processes.data[i], anomalies, n);
+		add_process(ret, s->tables, &steps->processes.data[i], asked->anomalies,
+			    asked->anomalies_len);
+	for (size_t i = 0; i < asked->known_len; i++)
+		add_known(ret, s->tables, &asked->known[i]);
 	if (!ret->processes.len)
 		return;
 	qsort(ret->processes.data, ret->processes.len, sizeof(*ret->processes.data), by_rank);
 	find_jobs(ret);
 	find_last_calls(ret, s);
 	for (size_t i = 0; i < ret->processes.len; i++)
-		find_incident(&ret->processes.data[i], s->tables, anomalies, n);
+		find_incident(&ret->processes.data[i], s->tables, asked->anomalies,
+			      asked->anomalies_len);
 }
 
 void standings_free(struct standings *s)
@@ -261,10 +288,13 @@ uint32_t standings_job(const struct standings *s, uint64_t incident)
 	return STANDING_NONE;
 }
 
-bool standing_of(struct standing *ret, const struct standings *s, uint32_t job, bool caused)
+/* Returns how many processes of the job do not stand still. */
+static size_t gather(struct standing *ret, const struct standings *s, uint32_t job, bool caused)
 {
 	size_t others = 0, by_themselves = 0;
-	*ret = (struct standing){.since_ns = UINT64_MAX, .now_ns = s->now_ns};
+	ret->processes.len = 0;
+	ret->since_ns = UINT64_MAX;
+	ret->culprit = NULL;
 	for (size_t i = 0; i < s->processes.len; i++) {
 		const struct standing_process *p = &s->processes.data[i];
 		if (p->job != job)
@@ -275,16 +305,24 @@ bool standing_of(struct standing *ret, const struct standings *s, uint32_t job, 
 		}
 		*vec_push(&ret->processes) = p;
 		ret->since_ns = p->since_ns < ret->since_ns ? p->since_ns : ret->since_ns;
-		by_themselves += waits_for_none(p);
 		if (waits_for_none(p))
-			ret->culprit = p;
+			ret->culprit = by_themselves++ ? NULL : p;
 	}
-	if (by_themselves != 1)
-		ret->culprit = NULL;
-	if (by_themselves || !ret->processes.len)
-		return ret->processes.len;
+	ret->waits_for_none = by_themselves > 0;
+	return others;
+}
+
+bool standing_of(struct standing *ret, const struct standings *s, uint32_t job, bool caused)
+{
+	*ret = (struct standing){.now_ns = s->now_ns};
+	size_t others = gather(ret, s, job, false);
+	if (ret->waits_for_none)
+		return true;
+	if (caused)
+		others = gather(ret, s, job, true);
 	/* the others may go on, and they wait for these */
-	return !others && (ret->processes.len > 1 || !may_idle(ret->processes.data[0]));
+	return ret->processes.len && !others &&
+	       (ret->processes.len > 1 || !may_idle(ret->processes.data[0]));
 }
 
 void standing_free(struct standing *s)

@@ -45,9 +45,18 @@ struct standings {
 	uint64_t now_ns;	/* what ended before has come */
 };
 
-/* anomalies: those of the time, of other processes too. *ret points into nothing. */
-void standings_make(struct standings *ret, const struct row_source *s, const struct steps *steps,
-		    const struct anomaly *anomalies, size_t n, uint64_t now_ns);
+/* anomalies: those of the time, of other processes too. known: processes that stood still; of those
+ * that have made no call since, what they did before may be gone. *ret points into nothing. */
+struct standings_asked {
+	const struct steps *steps;
+	const struct anomaly *anomalies;
+	size_t anomalies_len;
+	const struct standing_process *known;
+	size_t known_len;
+	uint64_t now_ns; /* what ended before has come */
+};
+void standings_make(struct standings *ret, const struct row_source *s,
+		    const struct standings_asked *asked);
 void standings_free(struct standings *s);
 
 /* Whether it may stand still soon: then its thread is to be seen, twice. */
@@ -65,11 +74,13 @@ struct standing {
 	VEC(const struct standing_process *) processes; /* by rank, then pid */
 	/* Of them the one that waits for no other, if it is one alone; NULL: not known */
 	const struct standing_process *culprit;
-	uint64_t since_ns; /* the first of them */
+	bool waits_for_none; /* one of them, or more */
+	uint64_t since_ns;   /* the first of them */
 	uint64_t now_ns;
 };
 
-/* caused: a cause is known, so that long steps may be its: it has to be longer than any so far.
+/* caused: a cause is known, so that long steps may be its: where all wait for others it has to be
+ * longer than any so far.
  * Returns false where nothing is to be told. The caller frees what it returns in either case; it
  * points into s. */
 bool standing_of(struct standing *ret, const struct standings *s, uint32_t job, bool caused);

@@ -43,13 +43,11 @@ struct seen_thread {
 	struct thread_now now;
 };
 
-#define STANDING_PIDS 64
-
 /* A job that was found to stand still. */
 struct found_standing {
 	struct job_standing told;
-	uint32_t pids[STANDING_PIDS], n; /* those that do, or some of them */
-	uint64_t resumed_ns;		 /* one of them has called again; 0: none has */
+	VEC(struct standing_process) processes; /* as they were then: their calls go */
+	uint64_t resumed_ns;			/* one of them has called again; 0: none has */
 };
 
 struct session_diagnose {
@@ -98,6 +96,8 @@ void session_diagnose_free(struct session_diagnose *d)
 	vec_free(&d->watched);
 	vec_free(&d->anomalies);
 	vec_free(&d->came);
+	for (size_t i = 0; i < d->standing.len; i++)
+		vec_free(&d->standing.data[i].processes);
 	vec_free(&d->unjudged);
 	vec_free(&d->seen);
 	vec_free(&d->standing);
@@ -323,6 +323,24 @@ static void look_soon(struct session_diagnose *d, uint64_t incident, uint64_t no
 	}
 }
 
+/* What stands still or may soon; with what of it was known before. */
+static void make_standings(struct session_diagnose *d, struct standings *ret,
+			   const struct row_source *s, const struct steps *steps, uint64_t now_ns)
+{
+	VEC(struct standing_process) known = {0};
+	for (size_t i = 0; i < d->standing.len; i++)
+		for (size_t k = 0; k < d->standing.data[i].processes.len; k++)
+			*vec_push(&known) = d->standing.data[i].processes.data[k];
+	standings_make(ret, s,
+		       &(struct standings_asked){.steps = steps,
+						 .anomalies = d->anomalies.data,
+						 .anomalies_len = d->anomalies.len,
+						 .known = known.data,
+						 .known_len = known.len,
+						 .now_ns = now_ns});
+	vec_free(&known);
+}
+
 /* What threads of quiet loops do now. Of one that has not moved what was seen first stays. */
 static void see_threads(struct session_diagnose *d, struct standings *all)
 {
@@ -331,7 +349,7 @@ static void see_threads(struct session_diagnose *d, struct standings *all)
 		struct standing_process *p = &all->processes.data[i];
 		struct seen_thread see = {.pid = p->pid, .tid = p->tid};
 		if (!standing_is_quiet(all, p) ||
-		    thread_now_read(&see.now, "/proc", p, all->children.data + p->first_child))
+		    thread_now_read(&see.now, "/proc", p, all->children.data))
 			continue;
 		const struct thread_now *before = seen_before(d, p);
 		standing_saw(p, before, &see.now);
@@ -383,7 +401,7 @@ static void diagnose(struct session_diagnose *d, uint64_t now_ns)
 	steps_make(&steps, s, NULL);
 	diagnosis_make(&found, s, &timeline, &steps, &list,
 		       &(struct diagnosis_options){.besides = true});
-	standings_make(&standings, s, &steps, d->anomalies.data, d->anomalies.len, now_ns);
+	make_standings(d, &standings, s, &steps, now_ns);
 	see_threads(d, &standings);
 	tell_found(d, &found, &standings, s->tables, begin_ns, now_ns);
 	standings_free(&standings);
@@ -407,8 +425,8 @@ static void post(struct session_diagnose *d, const struct job_standing *j)
 static bool was_found(const struct session_diagnose *d, uint32_t pid)
 {
 	for (size_t i = 0; i < d->standing.len; i++)
-		for (uint32_t k = 0; k < d->standing.data[i].n; k++)
-			if (d->standing.data[i].pids[k] == pid)
+		for (size_t k = 0; k < d->standing.data[i].processes.len; k++)
+			if (d->standing.data[i].processes.data[k].pid == pid)
 				return true;
 	return false;
 }
@@ -418,12 +436,11 @@ static void find_standing(struct session_diagnose *d, const struct standing *s)
 	struct found_standing f = {.told = {.pid = standing_victim(s, 0)->pid,
 					    .since_ns = s->since_ns,
 					    .now_ns = s->now_ns}};
-	for (size_t i = 0; i < s->processes.len; i++) {
+	for (size_t i = 0; i < s->processes.len; i++)
 		if (was_found(d, s->processes.data[i]->pid))
 			return;
-		if (f.n < STANDING_PIDS)
-			f.pids[f.n++] = s->processes.data[i]->pid;
-	}
+	for (size_t i = 0; i < s->processes.len; i++)
+		*vec_push(&f.processes) = *s->processes.data[i];
 	*vec_push(&d->standing) = f;
 	post(d, &f.told);
 }
@@ -444,7 +461,7 @@ static void look_at_quiet(struct session_diagnose *d, uint64_t now_ns)
 	struct steps steps;
 	struct standings all;
 	steps_make(&steps, s, NULL);
-	standings_make(&all, s, &steps, d->anomalies.data, d->anomalies.len, now_ns);
+	make_standings(d, &all, s, &steps, now_ns);
 	see_threads(d, &all);
 	for (uint32_t job = 0; job < all.processes.len; job++) {
 		struct standing standing;
@@ -462,8 +479,8 @@ static void look_at_quiet(struct session_diagnose *d, uint64_t now_ns)
 /* One of them has called since, or has ended. */
 static bool goes_on(const struct session_diagnose *d, const struct found_standing *f)
 {
-	for (uint32_t i = 0; i < f->n; i++) {
-		uint64_t last_ns = quiet_jobs_last_ns(&d->quiet, f->pids[i]);
+	for (size_t i = 0; i < f->processes.len; i++) {
+		uint64_t last_ns = quiet_jobs_last_ns(&d->quiet, f->processes.data[i].pid);
 		if (!last_ns || last_ns > f->told.now_ns)
 			return true;
 	}
@@ -486,6 +503,7 @@ static void find_resumed(struct session_diagnose *d, uint64_t now_ns)
 		f->told.ended = true;
 		f->told.now_ns = f->resumed_ns;
 		post(d, &f->told);
+		vec_free(&f->processes);
 		*f = d->standing.data[--d->standing.len];
 	}
 }

@@ -94,6 +94,6 @@ int thread_now_read(struct thread_now *ret, const char *proc, const struct stand
 	ret->reason = reason_now(proc, pid, tid, ret->state);
 	ret->cpu_ns = cpu_of(proc, p->pid);
 	for (size_t i = 0; i < p->children; i++)
-		ret->cpu_ns += cpu_of(proc, children[i]);
+		ret->cpu_ns += cpu_of(proc, children[p->first_child + i]);
 	return 0;
 }

@@ -506,7 +506,12 @@ static void what_stands_still_is_told_until_its_cause_is_known(void **state)
 	piece(100, 111, CAUSE_UNKNOWN); /* no cause that is known is no better */
 	find_at(111, false);
 	assert_int_equal(all.len, 2);
+	piece(99.9, 111.5, CAUSE_NETWORK); /* nor one that knows nothing of who was waited for */
+	find_at(111.5, false);
+	assert_int_equal(all.len, 2);
 	piece(99.9, 112, CAUSE_STRAGGLER);
+	parts.data[0].cause.culprit.kind = CULPRIT_RANK;
+	parts.data[0].cause.culprit.pid = 43;
 	find_at(112, false);
 	assert_true(last()->told && !last()->ended);
 	assert_string_equal(last()->cause, "straggler");
@@ -516,14 +521,17 @@ static void what_stands_still_is_told_until_its_cause_is_known(void **state)
 	assert_string_equal(last()->cause, "straggler");
 }
 
+/* Nor is one found where what was before is not looked at any more. */
 static void what_stood_still_ends_without_a_cause(void **state)
 {
 	(void)state;
 	look_still(100, 104);
 	stand_still(104, 105, false);
+	begin_s = 99;
+	piece(99.9, 105, CAUSE_SLOW_CODE);
 	find_at(105, true);
 	assert_int_equal(all.len, 2);
-	assert_true(last()->told && last()->ended && last()->cost_ns == 4e9);
+	assert_true(last()->told && last()->ended && last()->cost_ns == 5e9); /* to its end */
 	assert_string_equal(last()->cause, "hang");
 }
 
@@ -555,9 +563,11 @@ static void what_stands_still_later_has_a_row_of_its_own(void **state)
 	assert_string_equal(last()->cause, "hang");
 	stand_still(120, 121, false);
 	piece(100, 110, CAUSE_CPU_CONTENTION);
-	piece(110, 121, CAUSE_SLOW_CODE);
+	piece(110, 121, CAUSE_STRAGGLER);
+	parts.data[1].cause.culprit.kind = CULPRIT_RANK;
+	parts.data[1].cause.culprit.pid = 43;
 	find_at(121, false);
-	assert_string_equal(last()->cause, "slow_code");
+	assert_string_equal(last()->cause, "straggler");
 	assert_int_equal(last()->told_ns, 114 * S);
 	assert_int_equal(all.len, 4);
 }

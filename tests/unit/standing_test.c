@@ -40,6 +40,7 @@ static struct job {
 	uint32_t threads[RANKS_MOST], others[RANKS_MOST]; /* its own, a library's */
 	uint32_t probes[OPERATORS], query;
 	struct anomaly anomaly;
+	const struct standing_process *known; /* one, or NULL */
 	int ranks;
 } job;
 
@@ -111,7 +112,13 @@ static void look(uint64_t now_ns)
 		fail_msg("%s", e.msg);
 	const struct row_source *s = rec_source(job.reader);
 	steps_make(&job.steps, s, NULL);
-	standings_make(&job.all, s, &job.steps, &job.anomaly, 1, now_ns);
+	standings_make(&job.all, s,
+		       &(struct standings_asked){.steps = &job.steps,
+						 .anomalies = &job.anomaly,
+						 .anomalies_len = 1,
+						 .known = job.known,
+						 .known_len = job.known ? 1 : 0,
+						 .now_ns = now_ns});
 }
 
 static void saw(int rank, enum wait_reason reason)
@@ -258,8 +265,13 @@ static void it_takes_longer_than_is_usual(void **state)
 	assert_false(is_told());
 	job.all.now_ns = 11 * S + 100 * MS;
 	assert_true(is_told());
-	struct standing s; /* of a cause that is known the long step may be, too */
+	struct standing s; /* of a cause that is known the long step may be, too, */
+	saw(0, WAIT_FUTEX);
+	assert_true(is_told());
 	assert_false(standing_of(&s, &job.all, 0, true));
+	standing_free(&s);
+	saw(0, WAIT_SLEEP); /* but not where it waits for nobody */
+	assert_true(standing_of(&s, &job.all, 0, true));
 	standing_free(&s);
 	job.all.processes.data[0].median_ns = S;
 	assert_false(is_told());
@@ -350,6 +362,35 @@ static void what_has_ended_is_not_told_and_incidents_are_of_their_job(void **sta
 	done();
 }
 
+/* What it did before it stood still is not there any more. */
+static void what_is_known_stays(void **state)
+{
+	const struct standing_process known = {.pid = pid_of(0),
+					       .parent_pid = 50,
+					       .tid = pid_of(0),
+					       .rank = -1,
+					       .since_ns = 6 * S,
+					       .median_ns = STEP,
+					       .longest_ns = STEP,
+					       .usual_ns = STEP,
+					       .waits = true,
+					       .reason = WAIT_SLEEP};
+	(void)state;
+	for (int turn = 0; turn < 3; turn++) {
+		trains(0, false);
+		process(0, 50, turn == 1); /* once it has ended */
+		job.known = &known;
+		if (turn == 2)
+			call(job.threads[0], job.probes[0], 19 * S, MS);
+		look(20 * S);
+		assert_int_equal(job.all.processes.len, turn == 1 ? 0 : 1);
+		assert_false(is_told()); /* its thread is to be seen anew */
+		saw(0, WAIT_SLEEP);
+		assert_int_equal(is_told(), turn == 0);
+		done();
+	}
+}
+
 /* It runs its model and changes no parameters: it may wait for requests. */
 static void what_infers_is_not_told(void **state)
 {
@@ -378,6 +419,7 @@ int main(void)
 		cmocka_unit_test(calls_of_any_thread_are_progress),
 		cmocka_unit_test(what_moves_does_not_stand_still),
 		cmocka_unit_test(what_has_ended_is_not_told_and_incidents_are_of_their_job),
+		cmocka_unit_test(what_is_known_stays),
 		cmocka_unit_test(what_infers_is_not_told),
 	};
 	return cmocka_run_group_tests(tests, make_path, remove_path);
