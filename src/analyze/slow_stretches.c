@@ -190,6 +190,8 @@ void slow_stretches_find(struct slow_stretches *ret, const struct steps_step *st
 	if (are_even(ret))
 		ret->list.len = 0;
 	leave_start(ret, (uint32_t)k);
+	if (are_even(ret)) /* without it */
+		ret->list.len = 0;
 	if (are_much(ret, n))
 		ret->list.len = 0;
 	if (ret->list.len)

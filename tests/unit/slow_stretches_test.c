@@ -221,6 +221,12 @@ static double slow_in_each_epoch(uint32_t i)
 	return i % 100 >= 40 && i % 100 < 60 ? 200 : 100;
 }
 
+/* The first steps warm up as well, which is not as far from the first of these. */
+static double warms_up_then_slow_in_each_epoch(uint32_t i)
+{
+	return i < 30 || (i >= 300 && i % 100 < 20) ? 200 : 100;
+}
+
 static double slow_for_long(uint32_t i)
 {
 	return i >= 380 ? 200 : 100;
@@ -232,6 +238,7 @@ static void what_a_loop_does_again_and_again(void **state)
 	finds_none(two_kinds, 0.05);
 	finds_none(two_kinds_by_blocks, 0.05);
 	finds_none(slow_in_each_epoch, 0.05);
+	finds_none(warms_up_then_slow_in_each_epoch, 0.05);
 	finds_none(slow_for_long, 0.05);
 }
 
