@@ -76,19 +76,29 @@ static bool is_for_somebody(uint8_t reason)
 	       reason == WAIT_PIPE || reason == WAIT_NETWORK || reason == WAIT_CHILD;
 }
 
+/* A wait that is restarted is for what it was for before, however often stops cut it. */
+static void follow_restarted(struct blame_world *w)
+{
+	for (size_t i = 0; i < w->waits.len; i++) {
+		const struct blame_wait *a = &w->waits.data[i];
+		const struct cut cut = cut_of(w, i);
+		if (a->waker == UINT32_MAX && cut.on && cut.on->restarted)
+			cut.on->reason = a->reason;
+	}
+}
+
 /* Whoever ends the wait in which it goes on ended it. Where it does not go on nobody knows who
  * would have: it is the stop's. The job waits so much less for what it usually waits for then, and
  * that is taken off again (`absorbed` of blame.h). */
 static void join_stops(struct blame_world *w)
 {
+	follow_restarted(w);
 	for (size_t i = w->waits.len; i-- > 0;) {
 		struct blame_wait *a = &w->waits.data[i];
 		const struct cut cut = cut_of(w, i);
 		if (!cut.stop || a->waker != UINT32_MAX)
 			continue;
 		if (cut.on) {
-			if (cut.on->restarted)
-				cut.on->reason = a->reason;
 			a->reason = cut.on->reason;
 			a->waker = cut.on->waker;
 			a->for_gil = cut.on->for_gil;

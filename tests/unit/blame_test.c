@@ -541,6 +541,36 @@ static void a_stop_cuts_a_wait_with_an_end(void **state)
 	is_stopped_and_waits_for_the_other(60, 40);
 }
 
+static void restarted(uint64_t from_ms, uint64_t to_ms, uint32_t by_pid, uint32_t by_tid)
+{
+	rec_put_wait(w, &(struct m_wait){.start_ns = from_ms * MS,
+					 .end_ns = to_ms * MS,
+					 .syscall = 219,
+					 .waker_pid = by_pid,
+					 .waker_tid = by_tid,
+					 .reason = WAIT_OTHER});
+}
+
+static void two_stops_cut_a_wait_with_an_end(void **state)
+{
+	(void)state;
+	create();
+	uint32_t computes = native(0, "computes", "libjob.so");
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 300, line("forward", 10));
+	wait(0, WAIT_FUTEX, 300, 320, STOPPER);
+	restarted(340, 360, STOPPER, STOPPER);
+	restarted(380, 400, JOB, 9);
+	for (uint64_t at = 300; at < 400; at += 40) {
+		samples(1, at, at + 20, computes);
+		if (at < 380) {
+			stopped(0, at + 20, at + 40);
+			stopped(1, at + 20, at + 40);
+		}
+	}
+	is_stopped_and_waits_for_the_other(40, 60);
+}
+
 /* What it waited for had come before it ran again: nobody knows by whom. */
 static void a_wait_that_a_stop_ended(void **state)
 {
@@ -1196,6 +1226,7 @@ int main(void)
 		T(who_held_the_lock),
 		T(a_stop_cuts_a_wait),
 		T(a_stop_cuts_a_wait_for_events_in_slices),
+		T(two_stops_cut_a_wait_with_an_end),
 		T(a_wait_that_a_stop_ended),
 		T(a_stop_cuts_a_wait_with_an_end),
 		T(a_child_ended_the_wait_before_the_stop),
