@@ -87,9 +87,14 @@ static void follow_restarted(struct blame_world *w)
 	}
 }
 
+static uint64_t lasted(const struct blame_wait *a)
+{
+	return a->end_ns - a->start_ns;
+}
+
 /* Whoever ends the wait in which it goes on ended it. Where it does not go on nobody knows who
- * would have: it is the stop's. The job waits so much less for what it usually waits for then, and
- * that is taken off again (`absorbed` of blame.h). */
+ * would have: it is the stop's, unless it had lasted longer than that before. The job waits so much
+ * less for what it usually waits for then, and that is taken off again (`absorbed` of blame.h). */
 static void join_stops(struct blame_world *w)
 {
 	follow_restarted(w);
@@ -102,7 +107,7 @@ static void join_stops(struct blame_world *w)
 			a->reason = cut.on->reason;
 			a->waker = cut.on->waker;
 			a->for_gil = cut.on->for_gil;
-		} else if (is_for_somebody(a->reason)) {
+		} else if (is_for_somebody(a->reason) && lasted(a) <= lasted(cut.stop)) {
 			a->reason = WAIT_STOPPED;
 			a->rival_pid = cut.stop->rival_pid;
 			a->rival = cut.stop->rival;

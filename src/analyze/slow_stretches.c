@@ -170,6 +170,7 @@ static void sum_up(struct slow_stretches *ret, const struct steps_step *steps, u
 		struct slow_stretch *s = &ret->list.data[at];
 		for (uint32_t i = s->first; i < s->first + s->steps; i++)
 			s->lost_ns += duration(&steps[i]) - ret->usual_ns;
+		s->lost_ns = fmax(0, s->lost_ns);
 		ret->lost_ns += s->lost_ns;
 	}
 	free(slow);

@@ -25,13 +25,25 @@ static const struct slow_stretch *costliest(const struct slow_stretches *slow)
 	return ret;
 }
 
-/* "from 20.9 s to 26.3 s", of the recording */
-static void say_when(struct buf *to, const struct account_state *s, const struct slow_stretch *at)
+/* Since the recording began. */
+static uint64_t since_start(const struct account_state *s, uint64_t time_ns)
 {
 	uint64_t start_ns = report_number(s->r->tables, "start_monotonic_ns");
+	return time_ns > start_ns ? time_ns - start_ns : 0;
+}
+
+/* "from 20.9 s to 26.3 s"; what lasts until the loop ends may be a change of its work. */
+static void say_when(struct buf *to, const struct account_state *s, const struct slow_stretch *at)
+{
+	const struct account_loop *l = &s->loop;
+	const struct steps_step *last =
+		&l->process->steps.data[l->steps->first + l->steps->steps - 1];
 	char from[HUMAN_BYTES], until[HUMAN_BYTES];
-	buf_printf(to, "from %s to %s", human_ns(from, at->from_ns - start_ns),
-		   human_ns(until, at->to_ns - start_ns));
+	buf_printf(to, "from %s ", human_ns(from, since_start(s, at->from_ns)));
+	if (at->to_ns >= last->start_ns)
+		buf_printf(to, "on until its end");
+	else
+		buf_printf(to, "to %s", human_ns(until, since_start(s, at->to_ns)));
 }
 
 /* Who says why. A recording that has no minute before it cannot be judged by itself. */
@@ -47,7 +59,6 @@ static void say_why(struct buf *to, const struct account_state *s, const struct 
 		buf_printf(to, ", by a MODEL that `eacgm learn` makes of a run without it");
 }
 
-/* They took as long as the others then. */
 uint64_t account_slow_steps_finding(const struct account_state *s, const struct account_thread *th,
 				    struct account_finding *ret)
 {
@@ -67,9 +78,9 @@ uint64_t account_slow_steps_finding(const struct account_state *s, const struct 
 		buf_printf(&text, "in %zu stretches, of which the one that cost most is ",
 			   slow->list.len);
 	say_when(&text, s, at);
-	buf_printf(&text, ": %s instead of %s in the median, ",
+	buf_printf(&text, ": %s instead of %s in the median%s, ",
 		   human_ns(took, (uint64_t)slow->slow_ns),
-		   human_ns(usual, (uint64_t)slow->usual_ns));
+		   human_ns(usual, (uint64_t)slow->usual_ns), slow->list.len > 1 ? " of all" : "");
 	buf_printf(&text, "%s lost in all", human_ns(took, (uint64_t)slow->lost_ns));
 	say_why(&text, s, at);
 	buf_printf(&text, ".");

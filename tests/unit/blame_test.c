@@ -587,6 +587,23 @@ static void a_wait_that_a_stop_ended(void **state)
 	done(&b);
 }
 
+/* It had waited for longer than the stop lasted before that came: that was for somebody else. */
+static void a_short_stop_behind_a_long_wait(void **state)
+{
+	(void)state;
+	create();
+	samples(0, 0, 100, line("forward", 10));
+	samples(0, 200, 220, line("forward", 10));
+	stopped(0, 380, 390);
+	stopped(1, 380, 390);
+	wait(0, WAIT_FUTEX, 220, 380, 0);
+	samples(0, 390, 400, line("forward", 10));
+	struct blame b = blame_it();
+	assert_true(part(&b, BLAME_STOPPED, VIA_ITSELF)->ns < 11 * MS);
+	assert_true(has_part(&b, BLAME_LOCK));
+	done(&b);
+}
+
 /* Of a wait that a child ended that is known: it was no stop. */
 static void a_child_ended_the_wait_before_the_stop(void **state)
 {
@@ -1229,6 +1246,7 @@ int main(void)
 		T(two_stops_cut_a_wait_with_an_end),
 		T(a_wait_that_a_stop_ended),
 		T(a_stop_cuts_a_wait_with_an_end),
+		T(a_short_stop_behind_a_long_wait),
 		T(a_child_ended_the_wait_before_the_stop),
 		T(a_wait_after_a_stop_may_be_another),
 		T(what_was_absorbed),
