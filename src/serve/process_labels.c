@@ -48,11 +48,32 @@ bool process_label_is_taken(const char *name)
 {
 	/* of attributes (otlp_message.c); what Prometheus sets; the host of Parca and Pyroscope */
 	static const char *const others[] = {
-		"function",   "uuid",	 "gpu",	  "instance_id", "interface", "device",
-		"mountpoint", "cgroup",	 "layer", "cause",	 "kind",      "signal",
-		"to",	      "version", "of",	  "instance",	 "node",      "host",
-		"phase",      "name",	 "peer",  "operation",	 "comm",      "communicator",
-		"communicator_rank", "communicator_ranks",
+		"function",
+		"uuid",
+		"gpu",
+		"instance_id",
+		"interface",
+		"device",
+		"mountpoint",
+		"cgroup",
+		"layer",
+		"cause",
+		"kind",
+		"signal",
+		"to",
+		"version",
+		"of",
+		"instance",
+		"node",
+		"host",
+		"phase",
+		"name",
+		"peer",
+		"operation",
+		"comm",
+		"communicator",
+		"communicator_rank",
+		"communicator_ranks",
 	};
 	const struct live_process none = {.labels = {.rank = -1}};
 	struct process_labels of_process;
