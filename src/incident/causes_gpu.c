@@ -11,9 +11,9 @@
 #include "incident/causes_owners.h"
 
 #define LINK_MORE 1.25 /* times what usually goes over it: others use it */
-#define LINK_LEAST                                                                                 \
-	4e9 /* bytes a second more than usual, in both directions: a sixteenth of what             \
-	     * PCIe 5.0 carries with 16 lanes each way, an eighth of 4.0 */
+/* Bytes a second more than usual, both ways together: a sixteenth of what PCIe 5.0 carries one way
+ * with 16 lanes, an eighth of 4.0. Less is what a log or a checkpoint of anybody's takes. */
+#define LINK_LEAST 4e9
 
 static bool copies(const struct evidence *e, const struct call_growth *c)
 {
@@ -21,7 +21,7 @@ static bool copies(const struct evidence *e, const struct call_growth *c)
 	return causes_has_role(e, c, roles);
 }
 
-/* What its own copies had of that a second, usually and now; 0: there is no timeline. */
+/* What its own copies had of that a second; 0: there is no timeline. */
 static struct net_rate own_rate(const struct evidence *e)
 {
 	return (struct net_rate){
